@@ -86,12 +86,7 @@ def _check_consumer(state: State, out: Output, slot: int, sent: Dispatch) -> Non
         common[0].most_held = held + messages
         common[0].most_held_by = sent.consumer
     often = common[0].consumer_passes >= PASSES_MIN or held + messages >= FAR * allowed
-    # Without acknowledgements nobody knows what it holds.
-    if (
-        often
-        and common[0].acks_seen == 1
-        and common[0].consumer_passes > common[0].consumer_held_back + common[0].consumer_stood
-    ):
+    if often and common[0].consumer_passes > common[0].consumer_held_back + common[0].consumer_stood:
         common[0].consumer_claim = CLAIM_CONTRADICTED
         _contradict(common, sent)
 
@@ -154,7 +149,7 @@ def _check_subscription(state: State, out: Output, slot: int, sent: Dispatch) ->
             common[0].subscription_passed_seq = sent.seq
     common[0].most_unacked = max(common[0].most_unacked, common[0].unacked + entries[slot].messages)
     often = common[0].subscription_passes >= PASSES_MIN or common[0].unacked >= FAR * common[0].subscription_max
-    if often and common[0].acks_seen == 1 and common[0].subscription_passes > common[0].subscription_held_back:
+    if often and common[0].subscription_passes > common[0].subscription_held_back:
         common[0].subscription_claim = CLAIM_CONTRADICTED
         _contradict(common, sent)
 

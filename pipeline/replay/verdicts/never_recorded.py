@@ -53,7 +53,8 @@ def perhaps_gone(found: ReplayResult, seq: int) -> str:
     if found.leaves_recorded:
         return ""
     for index, number in enumerate(found.numbers):
-        stay = found.stays.get(number)
+        # One that was never sent anything is seen in few rows while it is there.
+        stay = found.stays.get(number) if found.counts[number][0] else None
         if stay is not None and stay.joined is not None and stay.joined.seq < seq and found.last_named[index] < seq:
             return NO_LEAVE.format(Names(found.numbers, found.stays, found.recorders).spoken(index))
     return ""

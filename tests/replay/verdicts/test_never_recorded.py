@@ -52,16 +52,6 @@ def test_a_recorder_that_says_that_it_writes_them_shows_that_there_were_none(log
     assert severities(log, frozenset({"ack"}))["single_holder"] == {"violation"}
 
 
-def test_a_limit_is_not_contradicted_by_what_may_be_acknowledged(log: Log) -> None:
-    for entry in range(12):
-        log.publish(entry, HIGH)
-        log.dispatch(1, entry, HIGH)
-    log.publish(12, LOW)
-    claimed = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
-    found = tables_of(log.rows, settings=claimed, written=NOT_SAID)["violations"]
-    assert {(row["rule"], row["severity"]) for row in found} == {("unacked_limit", "not_provable")}
-
-
 @pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "no-leaves"])
 @pytest.mark.parametrize("there", [True, False], ids=["there", "not-seen-again"])
 def test_what_a_consumer_owned_that_is_not_seen_again_may_be_owned_by_others(
