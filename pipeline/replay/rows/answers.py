@@ -12,8 +12,8 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
-from dispatch_audit.pipeline.replay.verdicts.never_recorded import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")

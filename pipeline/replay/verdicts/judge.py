@@ -22,10 +22,10 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.across_gaps import across_gaps, without_owners
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
-from dispatch_audit.pipeline.replay.verdicts.never_recorded import never_recorded
+from dispatch_audit.pipeline.replay.verdicts.missing.across_gaps import across_gaps, without_owners
+from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import never_recorded
 from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import (

@@ -13,8 +13,8 @@ from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, DISPATC
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
-from dispatch_audit.pipeline.replay.verdicts.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
 

@@ -19,8 +19,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT, perhaps_gone
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
-from dispatch_audit.pipeline.replay.verdicts.never_recorded import NO_ACKNOWLEDGEMENT, perhaps_gone
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stall_rows, stalls_beyond
 from dispatch_audit.pipeline.utc import moment

@@ -1,0 +1,1 @@
+"""Verdicts on findings that rows may explain which the trace does not have."""
