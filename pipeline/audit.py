@@ -32,8 +32,8 @@ from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
 from dispatch_audit.pipeline.run.run_key import code_version
-from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
 from dispatch_audit.pipeline.run.stages import Progress, Stages, of_several
+from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
 from dispatch_audit.pipeline.run.verdict import answers_in, completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.create import open_tables

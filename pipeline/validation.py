@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.run.outside_limits import refuse_several_recorders
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.run.request import AuditRequest, ValidationResult
+from dispatch_audit.pipeline.run.stages import Progress, of_several
 from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.payload import batches_in
@@ -30,7 +31,6 @@ from dispatch_audit.pipeline.tables.schemas import REFUSED
 from dispatch_audit.pipeline.trace import Trace, open_traces, trace_errors
 from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
 from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
-from dispatch_audit.pipeline.run.stages import Progress, of_several
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.trace.quarantine.survey import Refused, Survey, counted_up, fault_of
 from dispatch_audit.pipeline.trace.workers.tasks import evaluated

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dispatch_audit.jobs.interruption import interrupt_left_to_handlers
 from dispatch_audit.jobs.commands.options import DebugOption, LogFormatOption, QuietOption
+from dispatch_audit.jobs.interruption import interrupt_left_to_handlers
 from dispatch_audit.jobs.progress import renewed_line
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profiles

@@ -9,9 +9,7 @@ from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
-from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, DISPATCHES
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
