@@ -53,9 +53,10 @@ def test_a_trace_that_cannot_be_opened_leaves_the_others(tmp_path: Path) -> None
     unusable: list[TraceError] = []
     assert [Path(trace.path).name for trace in open_traces([tmp_path], unusable=unusable)] == ["b"]
     assert [str(tmp_path / "a") in str(error) for error in unusable] == [True]
-    for arguments, options in (([tmp_path], {}), ([tmp_path / "a"], {"unusable": []})):
-        with pytest.raises(TraceError, match="trace_format is None"):
-            open_traces(arguments, **options)  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="trace_format is None"):
+        open_traces([tmp_path])
+    with pytest.raises(TraceError, match="trace_format is None"):
+        open_traces([tmp_path / "a"], unusable=[])
 
 
 def test_logs_beside_one_manifest_are_one_trace(tmp_path: Path) -> None:

@@ -143,6 +143,9 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
     from_seq, from_ts, before_us = hashes[at].clear_seq, hashes[at].clear_ts, hashes[at].clear_unavailable_us
     if hashes[at].read_ts > from_ts and _may_be_unread(state, at, ts):
         from_seq, from_ts, before_us = hashes[at].read_seq, hashes[at].read_ts, hashes[at].read_unavailable_us
+    if state.entries[head].since_ts > from_ts:
+        # It came back, and is before those that have waited longer.
+        from_seq, from_ts = state.entries[head].since_seq, state.entries[head].since_ts
     # The hash does not starve while its owner can be sent nothing.
     unavailable = unavailable_us(state, owner, ts) - before_us if owner >= 0 else 0
     if ts - from_ts - unavailable >= longest_us:
@@ -208,14 +211,15 @@ def _note_passed_by_others(state: State, out: Output, at: int, from_ts: int, una
     """Adds to the report of a starved hash the later entry that another consumer was sent, if its owner was sent none.
 
     A broker that sends later entries to others has read the first entry of the hash, and looks at it at each read. It
-    may pass over it while its owner has no permits; only flow rows show that it has some all the time.
+    may pass over it while its owner has no permits; only flow rows show that it has some all the time. While its owner
+    is sent anything, its turn may not have come.
     """
     entries, common, head = state.entries, state.common, state.hashes[at].queue_first
     owner = state.hashes[at].owner
     if owner < 0 or common[0].permits_known_by != BY_FLOWS or entries[head].marks & READ == 0:
         return
-    passed_from = max(from_ts, entries[head].read_ts) + unavailable + longest_us
-    if state.consumers[owner].sent_ts >= passed_from or common[0].last_dispatch_ts < passed_from:
+    passed_from = max(from_ts, entries[head].read_ts, state.consumers[owner].sent_ts) + unavailable + longest_us
+    if common[0].last_dispatch_ts < passed_from:
         return
     latest = NOBODY
     for slot in range(entries.size):

@@ -363,6 +363,10 @@ class BlockingMonitor:
             return
         head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])
         passed_over_us = row["passed_ts"] - interval.from_ts - row["unavailable_us"]
+        if by_others:
+            # Snapshots may show that it had no permits although rows grant some.
+            without_us = self._watch.without_permits_us(row["consumer"])
+            passed_over_us = min(passed_over_us, row["passed_ts"] - without_us)
         passed_over_us -= self._stalled_us(interval.from_ts, row["passed_ts"])
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = tuple(self._moves.get(row["hash"], ()))

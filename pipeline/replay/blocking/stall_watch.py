@@ -47,6 +47,7 @@ class StallWatch:
         self._threshold_us = stall_threshold_us
         self._skew_us = skew_us
         self._reported = NOTHING_REPORTED
+        self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
         self._unexplained: Blocked | None = None
         self._before_leaves: Blocked | None = None
@@ -62,6 +63,7 @@ class StallWatch:
         """
         permits = {consumers[c.consumer]: c.permits for c in snapshot.consumers if c.consumer in consumers}
         short = frozenset(index for index, number in permits.items() if number is not None and number <= 0)
+        self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
         self._reported = self._reported._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
         if snapshot.in_replay is not None:
             self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
@@ -69,6 +71,10 @@ class StallWatch:
             self._reported = self._reported._replace(
                 position_us=snapshot.ts_us, read_position=snapshot.read_position, mark_delete=snapshot.mark_delete
             )
+
+    def without_permits_us(self, consumer: int) -> int:
+        """When the last snapshot that shows a consumer without permits was taken; long ago if none does."""
+        return self._without_permits.get(consumer, _LONG_AGO_US)
 
     def counted(self, ts_us: int, ack_holes: int) -> None:
         """Takes how many ranges of acknowledged entries are above mark-delete at a time."""

@@ -221,9 +221,11 @@ def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation:
     entries: Any = state.entries.view(np.ndarray)
     used = entries[entries["ledger"] != UNKNOWN]
     marks, full = used["marks"], situation.facts.limits.unacked_per_subscription
-    if full > 0 and common_of(state)["skip_begun_ts"] != UNKNOWN and situation.reported.unacked is None:
-        # What an administrator skipped while it was held may count on as unacknowledged (9.3, E6).
-        held = int(used["messages"][used["holder"] != NOBODY].sum())
+    if full > 0 and common_of(state)["skip_begun_ts"] != UNKNOWN:
+        # What an administrator skipped while it was held may count on as unacknowledged (9.3, E6). A subscription that
+        # was at its limit then reads nothing new before it is below half of it.
+        reported = situation.reported.unacked
+        held = int(used["messages"][used["holder"] != NOBODY].sum()) if reported is None else reported
         if 2 * held >= full:
             return False
     before_reset = int(np.count_nonzero(marks & (BEFORE_RESET | ACKED) == BEFORE_RESET))

@@ -99,13 +99,14 @@ class LimitEvidence:
         for name, was in zip(LIMIT_OF, before, strict=True):
             limit, said = in_force.of(name).limit, in_force.of(name).where == "settings row"
             if limit != was or not said:
-                self._end_said(name, row.seq)
+                self._end_said(name, row.seq_begin)
             if said and self._said_since[name] is None:
                 self._said_since[name] = row.seq
             if limit == was:
                 continue
             if dispatcher.holds_back_at(name, HELD_BACK_MIN):
-                self._vouched.append(_Vouched(name, self._since[name], row.seq))
+                # Between two looks of the recorder a limit may have changed more than once.
+                self._vouched.append(_Vouched(name, self._since[name], row.seq_begin))
             self._disputed = [
                 disputed._replace(until_seq=min(disputed.until_seq, row.seq)) if disputed.setting == name else disputed
                 for disputed in self._disputed
