@@ -117,11 +117,20 @@ class Blocked(NamedTuple):
 
 def waiters(state: State, mapping: RoutingArrays) -> Waiters:
     """The entries that wait to be sent, without those whose delayed delivery is not due."""
+    return _waiters(state, mapping, delayed=False)
+
+
+def not_due(state: State, mapping: RoutingArrays) -> Waiters:
+    """The entries that wait for the time of their delayed delivery."""
+    return _waiters(state, mapping, delayed=True)
+
+
+def _waiters(state: State, mapping: RoutingArrays, *, delayed: bool) -> Waiters:
     # Plain arrays: each attribute of a record array takes microseconds.
     entries: Any = state.entries.view(np.ndarray)
     hashes: Any = state.hashes.view(np.ndarray)
     marks = entries["marks"]
-    mask = (entries["ledger"] != UNKNOWN) & (marks & WAITING != 0) & (marks & NOT_DUE != DELAYED)
+    mask = (entries["ledger"] != UNKNOWN) & (marks & WAITING != 0) & ((marks & NOT_DUE == DELAYED) == delayed)
     slots = np.flatnonzero(mask)
     hash_at = entries["hash_at"][slots]
     sticky = hashes["hash"][hash_at]
@@ -138,6 +147,11 @@ def waiters(state: State, mapping: RoutingArrays) -> Waiters:
         marks[slots] & READ != 0,
         hashes["away"][hash_at] == 1,
     )
+
+
+def joined(some: Waiters, others: Waiters) -> Waiters:
+    """Both together."""
+    return Waiters(*(np.concatenate(columns) for columns in zip(some, others, strict=True)))
 
 
 def oldest_held(state: State, consumer: int, until_seq: int) -> tuple[tuple[int, int], ...]:

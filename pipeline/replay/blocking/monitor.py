@@ -32,10 +32,15 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     moves_in_use,
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_LOOK_AHEAD, ReplayLevels
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
-from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, SettingsInForce
+from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, in_force_of
+from dispatch_audit.pipeline.replay.settings.settings_in_force import (
+    UNACKED_PER_CONSUMER,
+    DispatchRate,
+    SettingsInForce,
+)
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
     GIVES_UP,
@@ -68,7 +73,7 @@ _BY_ENTRY = "dispatchThrottlingOnBatchMessageEnabled"
 _PAUSES = "dispatcherPauseOnAckStatePersistentEnabled"
 
 # The values in `detail` that only a stall without a cause has.
-_OF_STALLS = ("symptom", "owners_matter", "could_be_sent", "backlog_known", "joins_known", "may_pause")
+_OF_STALLS = ("symptom", "owners_matter", "could_be_sent", "backlog_known", "joins_known", "may_pause", "unshown")
 
 BY_TRAFFIC = "the traffic, not by a setting"
 """In `detail`: who shows a rate limit that no setting claims."""
@@ -141,6 +146,7 @@ class BlockingMonitor:
         # Stalls that dispatches after them may show to be pauses of a rate limit.
         self._unsettled: list[Blocked] = []
         self._pace = DispatchPace()
+        self._levels = ReplayLevels()
         self._recent_dispatches = RecentDispatches()
         self._rates: tuple[DispatchRate, ...] = ()
         self._rates_of = -1
@@ -268,7 +274,7 @@ class BlockingMonitor:
 
     def reported(self, state: State, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
         """Takes what a snapshot says of the broker's state; `consumers` has their indexes by their numbers."""
-        self._watch.reported(snapshot, consumers)
+        self._watch.reported(snapshot, consumers, int(common_of(state)["blocks_at"]))
         self._count_holes(state, snapshot.ts_us)
         if snapshot.in_replay is not None:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
@@ -287,28 +293,34 @@ class BlockingMonitor:
             self._watch.counted(ts_us, ack_holes(state))
 
     def _facts(self, state: State) -> Facts:
-        return Facts(self.limits, self.recent.held_back, self.recent.out_of_order(state), self._pauses_at)
+        of_joins = self.recent.held_back, self.recent.out_of_order(state)
+        said = self.in_force.of(UNACKED_PER_CONSUMER).where == "settings row"
+        return Facts(self.limits, *of_joins, self._pauses_at, said, self.in_force.rules_out_rates())
 
     @property
     def _pauses_at(self) -> int:
         return self.limits.ack_holes if self.in_force.is_on(_PAUSES) else 0
 
     def _note_stall(self, found: Blocked | None) -> None:
-        if found is not None:
-            self._settle(found.span.to_ts - HORIZON_US)
-            if is_finding(found) and kind_of(found).provable:
+        if found is None:
+            return
+        self._settle(found.span.to_ts - HORIZON_US)
+        limit = None
+        if is_finding(found):
+            if kind_of(found).provable:
                 self._last_stalls.append(found.span)
-            limit = None
-            if is_finding(found):
-                by_entry = self.in_force.is_on(_BY_ENTRY)
-                limit = self._recent_dispatches.explaining(found.span, self._rates_at(found.span.from_ts), by_entry)
-            if limit is not None:
-                self._note(_limited(found, limit))
-            elif is_finding(found) and self.open_until is None and not self.in_force.rules_out_rates():
-                if found.span.from_seq >= self._since_seq:
-                    self._unsettled.append(found)
-            else:
-                self._note(found if self.in_force.rules_out_rates() else self._as_paced(found))
+            by_entry = self.in_force.is_on(_BY_ENTRY)
+            limit = self._recent_dispatches.explaining(found.span, self._rates_at(found.span.from_ts), by_entry)
+        if limit is not None:
+            self._note(_limited(found, limit))
+        elif is_finding(found):
+            self._levels.note(found)
+            if self.open_until is not None:
+                self._note(self._doubted(found))
+            elif found.span.from_seq >= self._since_seq:
+                self._unsettled.append(found)
+        else:
+            self._note(found)
 
     def dispatched(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows; there may be none."""
@@ -327,15 +339,22 @@ class BlockingMonitor:
     def _settle(self, until_us: int | None) -> None:
         """Notes the stalls that ended by a time: later dispatches say nothing about them."""
         while self._unsettled and (until_us is None or self._unsettled[0].span.to_ts <= until_us):
-            self._keep(self._as_paced(self._unsettled.pop(0)))
+            self._keep(self._doubted(self._unsettled.pop(0)))
 
-    def _as_paced(self, found: Blocked) -> Blocked:
-        paced = self._pace.during(found.span) if is_finding(found) else None
+    def _doubted(self, found: Blocked) -> Blocked:
+        """A stall with what other stalls and the pace of dispatches say of it."""
+        if not self._look_ahead_is_said() and self._levels.is_usual(found):
+            found = found._replace(detail={**found.detail, "unshown": UNSHOWN_LOOK_AHEAD})
+        paced = None if self.in_force.rules_out_rates() else self._pace.during(found.span)
         if paced is None:
             return found
         if not paced.certain:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return _limited(found, {"shown_by": BY_TRAFFIC, "messages": paced.messages})
+
+    def _look_ahead_is_said(self) -> bool:
+        """Whether rows say both limits of look-ahead."""
+        return all(self.in_force.of(name).where == "settings row" for name in LOOK_AHEAD)
 
     def _rates_at(self, ts_us: int) -> tuple[DispatchRate, ...]:
         """The limits that the last dispatch up to a time was charged to: one put in force later has no debt yet."""

@@ -33,7 +33,7 @@ _KEPT_US: Final = 60 * _SECOND_US
 
 _PAUSE_MIN_US: Final = 500_000
 # A period of one second, the default, and the backoff.
-_PAUSE_MAX_US: Final = 2 * _SECOND_US + _LATE_US
+PAUSE_MAX_US: Final = 2 * _SECOND_US + _LATE_US
 _BURSTS: Final = 3
 # Few messages after each pause may be those that came meanwhile, however regularly. Then, and after longer pauses, a
 # limit is possible, but not shown.
@@ -202,7 +202,7 @@ class DispatchPace:
 
     def _goes_on(self, paced: Paced, pause: Interval) -> bool:
         """Whether a pause is that after the burst that comes behind those of a time."""
-        longest_us = _PAUSE_MAX_US if paced.certain else _LONG_PAUSE_MAX_US
+        longest_us = PAUSE_MAX_US if paced.certain else _LONG_PAUSE_MAX_US
         if self._open is None or pause.to_ts - pause.from_ts > longest_us:
             return False
         return _alike([paced.messages, self._open.messages])
@@ -216,12 +216,12 @@ class DispatchPace:
         cycles = [burst.next_us - burst.from_us for burst in run[:-1]]
         messages = [burst.messages for burst in run]
         same_size = _alike(messages) or _alike([burst.entries for burst in run])
-        certain = same_size and min(messages) >= _BURST_MIN and max(pauses) <= _PAUSE_MAX_US
+        certain = same_size and min(messages) >= _BURST_MIN and max(pauses) <= PAUSE_MAX_US
         few = min(messages) >= _FEW_MIN and (same_size if min(messages) >= _BURST_MIN else _alike_few(messages))
         if not (certain or (few and max(pauses) <= _LONG_PAUSE_MAX_US)) or not _alike(cycles):
             return
         # The pause after the last burst may be another one.
-        longest_us = _PAUSE_MAX_US if certain else _LONG_PAUSE_MAX_US
+        longest_us = PAUSE_MAX_US if certain else _LONG_PAUSE_MAX_US
         over_us = last.next_us if last.next_us - last.to_us <= longest_us else last.to_us
         found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2], certain)
         before_it = self._paced[-1] if self._paced else None

@@ -15,6 +15,10 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPOR
 from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, stalled
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, stalled
+from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_RATE, is_pause_of_a_rate
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import State, common_of
@@ -54,15 +58,17 @@ class StallWatch:
         self._left_us = _LONG_AGO_US
         self._brought_about = (0, BY_ACK)
 
-    def reported(self, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
+    def reported(self, snapshot: Snapshot, consumers: Mapping[int, int], blocks_at: int) -> None:
         """Takes from a snapshot how far the broker has read, the size of the replay queue, and the counters.
 
         Args:
             snapshot: the snapshot.
             consumers: the indexes of consumers by their numbers.
+            blocks_at: from so many unacknowledged messages on a consumer is sent nothing; 0: there is no such limit.
         """
-        permits = {consumers[c.consumer]: c.permits for c in snapshot.consumers if c.consumer in consumers}
-        short = frozenset(index for index, number in permits.items() if number is not None and number <= 0)
+        short = frozenset(
+            consumers[c.consumer] for c in snapshot.consumers if c.consumer in consumers and _is_short(c, blocks_at)
+        )
         self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
         self._reported = self._reported._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
         if snapshot.in_replay is not None:
@@ -130,6 +136,8 @@ class StallWatch:
         # A stall with these causes waits for no acknowledgement, so none ends it.
         if found is not None and not lately and found.cause in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
             found = found._replace(span=found.span._replace(ended_by=BY_DISPATCH))
+            if is_finding(found) and not facts.rates_ruled_out and is_pause_of_a_rate(state, found.span):
+                found = found._replace(detail={**found.detail, "unshown": UNSHOWN_RATE})
         return found
 
     def over(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> Blocked | None:
@@ -170,6 +178,13 @@ class StallWatch:
 
     def _situation(self, interval: Interval, facts: Facts, sent: Position | None = None) -> Situation:
         return Situation(facts, self._reported.within(interval), sent, self._threshold_us)
+
+
+def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
+    """Whether a snapshot shows that a consumer can be sent nothing; the broker may count more than rows (F10, E6)."""
+    if consumer.permits is not None and consumer.permits <= 0:
+        return True
+    return consumer.unacked is not None and 0 < blocks_at <= consumer.unacked
 
 
 def _idle_interval(state: State, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:

@@ -11,8 +11,10 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     Interval,
     Waiters,
     are_before,
+    joined,
     largest,
     most_waited_for,
+    not_due,
     number_before,
     oldest,
     oldest_held,
@@ -42,6 +44,11 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
     must_be_sent,
 )
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, reported_as_read, symptom
+from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
+    UNSHOWN_IN_REPLAY,
+    UNSHOWN_UNACKED,
+    perhaps_blocked,
+)
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.state.availability import READY
@@ -70,12 +77,16 @@ class Facts(NamedTuple):
         out_of_order: the indexes of the consumers that snapshots show to be remembered after one with a later read
             position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
+        limit_is_said: whether a row says the limit of unacknowledged messages of a consumer.
+        rates_ruled_out: whether rows say of each limit of the dispatch rate that there is none.
     """
 
     limits: BrokerLimits
     held_back: HeldBack
     out_of_order: frozenset[int]
     pauses_at: int
+    limit_is_said: bool
+    rates_ruled_out: bool
 
 
 class Situation(NamedTuple):
@@ -147,7 +158,8 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         detail["symptom"], blocking = found.name, found.consumer
         detail["could_be_sent"] = free.slot.size
         detail["may_pause"] = _may_pause(free, situation)
-        detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation)
+        detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation, interval)
+        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval)
         roots = oldest(state, free.slot)
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
@@ -177,6 +189,7 @@ class StallKind(NamedTuple):
         may_pause: whether a setting lets the dispatcher pause until acknowledgements close holes, and no row shows how
             many there were.
         paced: whether the traffic looks like that of a limit of the dispatch rate, which no row rules out.
+        unshown: the limit that no row shows and that may be why, see `unshown_limits`; empty: there is none.
     """
 
     permits_known: bool
@@ -186,12 +199,13 @@ class StallKind(NamedTuple):
     healed: bool
     may_pause: bool = False
     paced: bool = False
+    unshown: str = ""
 
     @property
     def provable(self) -> bool:
         """Whether the rows rule out every cause that leaves no row of its own."""
         certain = self.permits_known and self.backlog_known and self.joins_known
-        return certain and not (self.may_pause or self.paced)
+        return certain and not (self.may_pause or self.paced or self.unshown)
 
 
 def kind_of(stall: Blocked) -> StallKind:
@@ -200,7 +214,8 @@ def kind_of(stall: Blocked) -> StallKind:
     healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
     known = bool(detail["backlog_known"]), bool(detail["joins_known"])
     doubts = bool(detail["may_pause"]), "paced" in detail
-    return StallKind(detail["with_permits"] is not None, *known, str(detail["symptom"]), healed, *doubts)
+    symptom_of, unshown = str(detail["symptom"]), str(detail["unshown"])
+    return StallKind(detail["with_permits"] is not None, *known, symptom_of, healed, *doubts, unshown)
 
 
 def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHead:
@@ -212,7 +227,7 @@ def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHea
     return ReplayHead(max(min(permits, batch), 1), situation.facts.out_of_order)
 
 
-def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:
+def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation, interval: Interval) -> bool:
     """Whether nothing of which no row shows where it is can hold back what waits.
 
     Entries that were known before the last reset may wait since: consumers that joined after it wait for them (6.1),
@@ -228,11 +243,40 @@ def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation:
         held = int(used["messages"][used["holder"] != NOBODY].sum()) if reported is None else reported
         if 2 * held >= full:
             return False
+    if situation.facts.held_back.applies and common_of(state)["skip_begun_ts"] > interval.from_ts:
+        # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
+        return False
     before_reset = int(np.count_nonzero(marks & (BEFORE_RESET | ACKED) == BEFORE_RESET))
     if before_reset == 0:
         return True
     limit = situation.facts.limits.look_ahead(consumers)
     return not situation.facts.held_back.applies and (limit is None or before_reset + waiting.slot.size < limit)
+
+
+def _unshown(
+    state: State,
+    mapping: RoutingArrays,
+    waiting: Waiters,
+    unavailable: NDArray[np.bool_],
+    situation: Situation,
+    interval: Interval,
+) -> str:
+    """The limit that no row shows and that may explain a stall; empty: there is none."""
+    since_us = _since_us(interval, situation)
+    connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
+    perhaps = unavailable | perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said)
+    can = can_be_sent(state, waiting, perhaps, since_us)
+    free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
+    free = free.where(~held_back(state, free, situation.facts.held_back, situation.reported)[0])
+    if free.slot.size == 0 or _look_ahead_reached(state, waiting.where(~can), free, connected, situation):
+        return UNSHOWN_UNACKED
+    delayed = not_due(state, mapping)
+    delayed = delayed.where((delayed.owner != NOBODY) & (perhaps[delayed.owner] | delayed.drains))
+    if situation.reported.in_replay is None and delayed.slot.size:
+        stuck = joined(waiting.where(~can), delayed)
+        if _look_ahead_reached(state, stuck, free, connected, situation):
+            return UNSHOWN_IN_REPLAY
+    return ""
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:

@@ -87,7 +87,7 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
 def stand_again(state: State, setting: str) -> None:
     """Judges by a limit again, because a row says another one; what was counted about the former one is dropped."""
     common, of = common_of(state), _LIMITS[setting].of
-    for name in ("claim", "passes", "held_back"):
+    for name in ("claim", "passes", "held_back", "kept_from_seq", "kept_to_seq"):
         common[f"{of}_{name}"] = CLAIM_STANDS if name == "claim" else 0
     common["most_held" if of == "consumer" else "most_unacked"] = 0
     if of == "consumer":
@@ -98,15 +98,18 @@ def stand_again(state: State, setting: str) -> None:
         common["full_since_ts"] = common["full"] = 0
 
 
-def holds_back_at(state: State, setting: str, times_min: int) -> bool:
-    """Whether the broker was seen to keep a limit: held back at it so often, and no less often than it was passed.
+def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, int] | None:
+    """The rows between which the broker was seen to keep a limit; None: it was not.
 
-    A limit of consumers is also kept if each pass of it came between two long times of holding back.
+    It held back at it so often, and no less often than it was passed; a limit of consumers is also kept if each pass of
+    it came between two long times of holding back. Before and after that it may have another limit.
     """
     common, of = common_of(state), _LIMITS[setting].of
     held_back, passes = int(common[f"{of}_held_back"]), int(common[f"{of}_passes"])
     stood = int(common["consumer_stood"]) if setting == UNACKED_PER_CONSUMER else 0
-    return held_back >= max(times_min, passes) or stood >= max(passes, 1)
+    if held_back < max(times_min, passes) and stood < max(passes, 1):
+        return None
+    return int(common[f"{of}_kept_from_seq"]), int(common[f"{of}_kept_to_seq"])
 
 
 def disregard(state: State) -> list[ContradictedLimit]:

@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     ContradictedLimit,
     disregard,
-    holds_back_at,
+    held_back_between,
     look_at_reads,
     stand_again,
     take_limits,
@@ -493,9 +493,9 @@ class Dispatcher:
         """Judges by a limit of unacknowledged messages again, because a row says another one."""
         stand_again(self._state, setting)
 
-    def holds_back_at(self, setting: str, times_min: int) -> bool:
-        """Whether the broker was seen to keep the limit in force; see `claimed_limits.holds_back_at`."""
-        return holds_back_at(self._state, setting, times_min)
+    def held_back_between(self, setting: str, times_min: int) -> tuple[int, int] | None:
+        """The rows between which the broker was seen to keep the limit in force; see `claimed_limits`."""
+        return held_back_between(self._state, setting, times_min)
 
     def take_contradicted(self) -> list[ContradictedLimit]:
         """The claimed limits that the broker was found to contradict since the last call."""

@@ -104,9 +104,7 @@ class LimitEvidence:
                 self._said_since[name] = row.seq
             if limit == was:
                 continue
-            if dispatcher.holds_back_at(name, HELD_BACK_MIN):
-                # Between two looks of the recorder a limit may have changed more than once.
-                self._vouched.append(_Vouched(name, self._since[name], row.seq_begin))
+            self._vouched += _kept(name, dispatcher)
             self._disputed = [
                 disputed._replace(until_seq=min(disputed.until_seq, row.seq)) if disputed.setting == name else disputed
                 for disputed in self._disputed
@@ -161,12 +159,15 @@ class LimitEvidence:
 
     def note_kept(self, dispatcher: Dispatcher) -> None:
         """Notes which of the limits in force the broker is known to keep; call in front of each result."""
-        self._vouched = [vouched for vouched in self._vouched if vouched.until_seq < _NEVER]
-        for name, since in self._said_since.items():
-            if since is not None:
-                self._vouched.append(_Vouched(name, since, _NEVER))
-            if dispatcher.holds_back_at(name, HELD_BACK_MIN):
-                self._vouched.append(_Vouched(name, self._since[name], _NEVER))
+        kept = [vouched for name in LIMIT_OF for vouched in _kept(name, dispatcher)]
+        former = {(vouched.setting, vouched.after_seq) for vouched in kept}
+        self._vouched = [
+            vouched
+            for vouched in self._vouched
+            if vouched.until_seq < _NEVER and (vouched.setting, vouched.after_seq) not in former
+        ]
+        said = [_Vouched(name, since, _NEVER) for name, since in self._said_since.items() if since is not None]
+        self._vouched += kept + said
 
     @property
     def any_vouched(self) -> bool:
@@ -195,6 +196,12 @@ class LimitEvidence:
     def forget(self, recent_us: int) -> None:
         """Drops what concerns no finding that a later window reports."""
         self._changed = [changed for changed in self._changed if changed.ts_us > recent_us]
+
+
+def _kept(setting: str, dispatcher: Dispatcher) -> list[_Vouched]:
+    """The rows between which the broker was seen to keep the limit in force; empty: there are none."""
+    between = dispatcher.held_back_between(setting, HELD_BACK_MIN)
+    return [] if between is None else [_Vouched(setting, *between)]
 
 
 def _claim(setting: Setting) -> Claim:

@@ -30,6 +30,8 @@ PASSES_MIN: Final = 3
 """So many times a broker goes past a limit that it does not have; a single time may be its mistake."""
 FAR: Final = 2
 """Or once so many times as far as the limit and batches allow."""
+IN_FLIGHT_US: Final = 100_000
+"""A read that granted entries to a consumer below its limit is over by then: it takes up to 40 ms (contract 6.6)."""
 HELD_BACK_US: Final = 5_000
 """An entry that could be sent and waited for so long, until the consumer came down from the limit, was held back by it.
 
@@ -69,6 +71,12 @@ def _check_consumer(state: State, out: Output, slot: int, sent: Dispatch) -> Non
     if state.entries[slot].holder >= 0:
         return
     if held < allowed:
+        full_ts = consumers[sent.consumer].full_ts
+        if full_ts > 0 and sent.ts_us - full_ts > IN_FLIGHT_US:
+            # It has been at the limit for longer than any read that may have batches for it: what was taken for holding
+            # back was something else.
+            common[0].consumer_held_back = 0
+            common[0].consumer_kept_from_seq = 0
         _note_held_back(state, slot, sent)
         return
     row = report(state, out, UNACKED_LIMIT, slot, sent)
@@ -104,11 +112,22 @@ def _note_held_back(state: State, slot: int, sent: Dispatch) -> None:
     if consumers[sent.consumer].stood == 1:
         # It was beyond the limit since its last dispatch.
         consumers[sent.consumer].stood = 0
-        state.common[0].consumer_stood += 1 if _stood(state, slot, sent, freed_ts) else 0
+        if _stood(state, slot, sent, freed_ts):
+            state.common[0].consumer_stood += 1
+            _note_kept(state.common, state.common[0].passed_seq - 1, sent.seq)
         return
     since = max(consumers[sent.consumer].freed_from_ts, entries[slot].since_ts, state.hashes[sent.hash_at].clear_ts)
     if freed_ts - since >= HELD_BACK_US:
         state.common[0].consumer_held_back += 1
+        _note_kept(state.common, sent.seq, sent.seq)
+
+
+@compiled
+def _note_kept(common: Records, since_seq: int, seq: int) -> None:
+    """Notes that consumers certainly had their limit between two rows."""
+    common[0].consumer_kept_to_seq = seq
+    if common[0].consumer_kept_from_seq == 0:
+        common[0].consumer_kept_from_seq = since_seq
 
 
 @compiled
@@ -199,6 +218,9 @@ def note_full(state: State, ts: int) -> None:
         held_back = common[0].connected > 0 and common[0].waiting > 0 and ts - common[0].full_since_ts >= HELD_BACK_US
         if held_back and common[0].subscription_passing == 0:
             common[0].subscription_held_back += 1
+            common[0].subscription_kept_to_seq = common[0].last_dispatch_seq
+            if common[0].subscription_held_back == 1:
+                common[0].subscription_kept_from_seq = common[0].last_dispatch_seq
         common[0].full_since_ts = 0
 
 

@@ -276,12 +276,16 @@ COMMON = np.dtype(
         ("consumer_passes", np.int64),  # how often a consumer was sent more than the limit and batches allow
         ("consumer_held_back", np.int64),  # how often one at the limit was held back
         ("consumer_stood", np.int64),  # how often one was passed by a message between two times of being held back
+        ("consumer_kept_from_seq", np.int64),  # the dispatches after which it first and last kept the limit; 0: none
+        ("consumer_kept_to_seq", np.int64),
         ("passed_seq", np.int64),  # the first dispatch beyond the limit
         ("most_held", np.int64),  # messages
         ("most_held_by", np.int64),
         ("subscription_claim", np.int64),  # the same for the subscription
         ("subscription_passes", np.int64),
         ("subscription_held_back", np.int64),
+        ("subscription_kept_from_seq", np.int64),
+        ("subscription_kept_to_seq", np.int64),
         ("subscription_passed_seq", np.int64),
         ("subscription_passing", np.int64),  # more was read since it reached its limit than one read explains
         ("most_unacked", np.int64),  # messages

@@ -6,7 +6,7 @@ one; where no row shows permits, their lack may be the reason, and it is not pro
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom, label, labels, sentence
@@ -23,6 +23,12 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
 )
 from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
+    UNSHOWN_IN_REPLAY,
+    UNSHOWN_LOOK_AHEAD,
+    UNSHOWN_RATE,
+    UNSHOWN_UNACKED,
+)
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
@@ -33,6 +39,17 @@ from dispatch_audit.pipeline.utc import moment
 
 # So many full reads of one consumer's entries in replay are no accident of one slow moment; a few small reads may be.
 _READS_IN_REPLAY: Final = 10
+
+_UNSHOWN: Final[Mapping[str, str]] = {
+    UNSHOWN_UNACKED: "a limit of unacknowledged messages other than the claimed one may have blocked their consumers",
+    UNSHOWN_IN_REPLAY: (
+        "delayed entries of which no row shows whether they are in replay may have filled it up to the look-ahead limit"
+    ),
+    UNSHOWN_RATE: "the pause ended by itself, as that of a limit of the dispatch rate does, and no row rules one out",
+    UNSHOWN_LOOK_AHEAD: (
+        "replay has this size in several stalls, as a look-ahead limit lower than the claimed one lets it"
+    ),
+}
 
 
 def stall_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Rows:
@@ -114,6 +131,8 @@ def _stall_row(
         why += (
             f"; entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
         )
+    if kind.unshown:
+        why += f"; {_UNSHOWN[kind.unshown]}"
     if not kind.joins_known:
         why += "; consumers may have joined recently (F5), although no row shows how far the broker had read by then"
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"

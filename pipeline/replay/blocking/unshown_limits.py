@@ -1,0 +1,100 @@
+"""Limits that no row shows and that may be why nothing is sent: then a stall is not provable.
+
+| name | why it may hold back |
+|---|---|
+| unacked_limit_consumer | the limit is not what the trace claims, and a consumer that it may block holds messages |
+| look_ahead_limit | delayed entries may be in replay: what cannot be sent goes there, due or not (contract 4.10) |
+| dispatch_rate_limit | only a timer of the broker ends a pause as long as that of a limit (contract 4.2, step 5d) |
+| lower_look_ahead_limit | replay has the same size in several stalls, and the broker reads on in between |
+"""
+
+from collections import deque
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_IS_READ
+from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, State, common_of
+
+UNSHOWN_UNACKED: Final = "unacked_limit_consumer"
+UNSHOWN_IN_REPLAY: Final = "look_ahead_limit"
+UNSHOWN_RATE: Final = "dispatch_rate_limit"
+UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
+
+# A read takes up to 40 ms (contract 6.6).
+_BROUGHT_ABOUT_US: Final = 100_000
+# A read may bring replay beyond the limit.
+_ALIKE: Final = 0.2
+_LEVELS_MAX: Final = 64
+
+
+def perhaps_blocked(state: State, since_us: int, *, said: bool) -> NDArray[np.bool_]:
+    """Which consumers may be blocked on unacknowledged messages although the claimed limit does not say so.
+
+    Args:
+        state: the state.
+        since_us: the beginning of the stall.
+        said: whether a row says the limit.
+    """
+    common, consumers = common_of(state), state.consumers.view(np.ndarray)
+    if common["consumer_claim"] == CLAIM_DISREGARDED:
+        # The limit is at least what a consumer was seen to hold; one that has reached it is blocked down to half of it.
+        holding: NDArray[np.bool_] = 2 * consumers["unacked"] > common["most_held"]
+        return holding
+    if said:
+        return np.zeros(consumers.size, dtype=np.bool_)
+    # It came down to half of the claimed limit, but the broker's may be lower.
+    lately: NDArray[np.bool_] = (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0)
+    return lately
+
+
+def is_pause_of_a_rate(state: State, pause: Interval) -> bool:
+    """Whether a pause that no event ended is no longer than one of a rate limit, and no publish ended it either."""
+    if pause.to_ts - pause.from_ts > PAUSE_MAX_US:
+        return False
+    entries: Any = state.entries.view(np.ndarray)
+    waiting = (entries["ledger"] != UNKNOWN) & (entries["marks"] & WAITING != 0)
+    return bool((entries["since_ts"][waiting] < pause.to_ts - _BROUGHT_ABOUT_US).all())
+
+
+class _Level(NamedTuple):
+    """The size of replay in a stall in which nothing was read, and the first entry that could have been."""
+
+    from_us: int
+    in_replay: int
+    first_unread: tuple[int, int]
+
+
+class ReplayLevels:
+    """The sizes that replay had in stalls, which show a look-ahead limit that no row names."""
+
+    def __init__(self) -> None:
+        self._levels: deque[_Level] = deque(maxlen=_LEVELS_MAX)
+
+    def note(self, stall: Blocked) -> None:
+        """Takes an unexplained stall."""
+        level = _level(stall)
+        if level is not None:
+            self._levels.append(level)
+
+    def is_usual(self, stall: Blocked) -> bool:
+        """Whether replay had the size of a stall in another one, and the broker has read on in between."""
+        level = _level(stall)
+        return level is not None and any(
+            other.first_unread != level.first_unread and _is_alike(other.in_replay, level.in_replay)
+            for other in self._levels
+        )
+
+
+def _level(stall: Blocked) -> _Level | None:
+    size, free = stall.detail["replay_size_reported"], stall.roots
+    if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] != NOTHING_IS_READ:
+        return None
+    return _Level(stall.span.from_ts, size, free[0])
+
+
+def _is_alike(size: int, other: int) -> bool:
+    return abs(size - other) <= _ALIKE * max(size, other)
