@@ -32,7 +32,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     moves_in_use,
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
-from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_LOOK_AHEAD, ReplayLevels
+from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_LOOK_AHEAD, ReplayLevels, perhaps_blocked
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, in_force_of
@@ -230,7 +230,7 @@ class BlockingMonitor:
             row: _Row = dict(zip(INTERVAL.names or (), values, strict=True))
             interval = Interval(*(row[name] for name in Interval._fields))
             if row["cause"] == STARVED:
-                self._starved(row, interval)
+                self._starved(state, row, interval)
             elif row["cause"] in _CONSUMER_CAUSES and row["hash"] == UNKNOWN:
                 self._available(state, mapping, row, interval)
             else:
@@ -294,8 +294,8 @@ class BlockingMonitor:
 
     def _facts(self, state: State) -> Facts:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
-        said = self.in_force.of(UNACKED_PER_CONSUMER).where == "settings row"
-        return Facts(self.limits, *of_joins, self._pauses_at, said, self.in_force.rules_out_rates())
+        of_rows = self._limit_is_said(), self._look_ahead_is_said(), self.in_force.rules_out_rates()
+        return Facts(self.limits, *of_joins, self._pauses_at, *of_rows)
 
     @property
     def _pauses_at(self) -> int:
@@ -352,6 +352,10 @@ class BlockingMonitor:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return _limited(found, {"shown_by": BY_TRAFFIC, "messages": paced.messages})
 
+    def _limit_is_said(self) -> bool:
+        """Whether a row says the limit of unacknowledged messages of a consumer."""
+        return self.in_force.of(UNACKED_PER_CONSUMER).where == "settings row"
+
     def _look_ahead_is_said(self) -> bool:
         """Whether rows say both limits of look-ahead."""
         return all(self.in_force.of(name).where == "settings row" for name in LOOK_AHEAD)
@@ -373,10 +377,12 @@ class BlockingMonitor:
         consumer["cause"] = now
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval))
 
-    def _starved(self, row: _Row, interval: Interval) -> None:
+    def _starved(self, state: State, row: _Row, interval: Interval) -> None:
         # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
         by_others = row["passed_by"] != row["consumer"]
         if by_others and self.recent.applies:
+            return
+        if by_others and perhaps_blocked(state, interval.from_ts, said=self._limit_is_said())[row["consumer"]]:
             return
         if row["consumer"] == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return

@@ -46,7 +46,11 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, reported_as_read, symptom
 from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
     UNSHOWN_IN_REPLAY,
+    UNSHOWN_LOOK_AHEAD,
+    UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
+    is_largest,
+    may_be_full,
     perhaps_blocked,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
@@ -78,6 +82,7 @@ class Facts(NamedTuple):
             position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
         limit_is_said: whether a row says the limit of unacknowledged messages of a consumer.
+        look_ahead_is_said: whether rows say the limits of look-ahead.
         rates_ruled_out: whether rows say of each limit of the dispatch rate that there is none.
     """
 
@@ -86,6 +91,7 @@ class Facts(NamedTuple):
     out_of_order: frozenset[int]
     pauses_at: int
     limit_is_said: bool
+    look_ahead_is_said: bool
     rates_ruled_out: bool
 
 
@@ -276,7 +282,12 @@ def _unshown(
         stuck = joined(waiting.where(~can), delayed)
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
-    return ""
+    if bool(free.was_read.any()):
+        return ""
+    if may_be_full(state, int(common_of(state)["unacked_limit"]), situation.reported):
+        return UNSHOWN_SUBSCRIPTION
+    lower = situation.facts.limits.looks_ahead and not situation.facts.look_ahead_is_said and is_largest(situation.reported)
+    return UNSHOWN_LOOK_AHEAD if lower else ""
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:

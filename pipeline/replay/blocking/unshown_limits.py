@@ -5,7 +5,8 @@
 | unacked_limit_consumer | the limit is not what the trace claims, and a consumer that it may block holds messages |
 | look_ahead_limit | delayed entries may be in replay: what cannot be sent goes there, due or not (contract 4.10) |
 | dispatch_rate_limit | only a timer of the broker ends a pause as long as that of a limit (contract 4.2, step 5d) |
-| lower_look_ahead_limit | replay has the same size in several stalls, and the broker reads on in between |
+| lower_look_ahead_limit | replay has the size that it has in other stalls, or its largest, and no row says the limit |
+| unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
 """
 
 from collections import deque
@@ -16,12 +17,13 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_IS_READ
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_IS_READ, Reported
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, State, common_of
 
 UNSHOWN_UNACKED: Final = "unacked_limit_consumer"
 UNSHOWN_IN_REPLAY: Final = "look_ahead_limit"
 UNSHOWN_RATE: Final = "dispatch_rate_limit"
+UNSHOWN_SUBSCRIPTION: Final = "unacked_limit_subscription"
 UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
 
 # A read takes up to 40 ms (contract 6.6).
@@ -46,9 +48,21 @@ def perhaps_blocked(state: State, since_us: int, *, said: bool) -> NDArray[np.bo
         return holding
     if said:
         return np.zeros(consumers.size, dtype=np.bool_)
-    # It came down to half of the claimed limit, but the broker's may be lower.
-    lately: NDArray[np.bool_] = (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0)
-    return lately
+    # It came down to half of the claimed limit, but the broker's may be lower: perhaps as much as it ever held.
+    lately = (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0)
+    perhaps: NDArray[np.bool_] = lately | (2 * consumers["unacked"] > consumers["most"])
+    return perhaps
+
+
+def may_be_full(state: State, limit: int, reported: Reported) -> bool:
+    """Whether the subscription may have reached its limit of unacknowledged messages without being seen at it."""
+    return 0 < limit <= 2 * max(int(common_of(state)["unacked"]), reported.unacked or 0)
+
+
+def is_largest(reported: Reported) -> bool:
+    """Whether replay has the largest size that any snapshot shows, or about that."""
+    size = reported.in_replay or 0
+    return size > 0 and size >= (1 - _ALIKE) * reported.most_in_replay
 
 
 def is_pause_of_a_rate(state: State, pause: Interval) -> bool:

@@ -197,6 +197,7 @@ CONSUMER = np.dtype(
         ("acked", np.int64),
         ("held", np.int64),  # entries
         ("unacked", np.int64),  # messages
+        ("most", np.int64),  # the most messages that it held at one time
         ("maybe_skipped", np.int64),  # those of them in MAYBE_SKIPPED entries: the broker may have dropped them
         ("largest", np.int64),  # the most messages in an entry that it was sent
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was

@@ -27,6 +27,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
     UNSHOWN_IN_REPLAY,
     UNSHOWN_LOOK_AHEAD,
     UNSHOWN_RATE,
+    UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
 )
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
@@ -46,8 +47,9 @@ _UNSHOWN: Final[Mapping[str, str]] = {
         "delayed entries of which no row shows whether they are in replay may have filled it up to the look-ahead limit"
     ),
     UNSHOWN_RATE: "the pause ended by itself, as that of a limit of the dispatch rate does, and no row rules one out",
-    UNSHOWN_LOOK_AHEAD: (
-        "replay has this size in several stalls, as a look-ahead limit lower than the claimed one lets it"
+    UNSHOWN_LOOK_AHEAD: "replay is as large as it ever was, and no row rules out a look-ahead limit of about that size",
+    UNSHOWN_SUBSCRIPTION: (
+        "the subscription may have reached its limit of unacknowledged messages, and has not come down to half of it"
     ),
 }
 
