@@ -164,12 +164,11 @@ def _unwritten_to(state: State, before_us: int) -> int:
 
 
 def reported_as_read(state: State, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
-    """Which entries the broker has certainly read: what is due was read before, to find out that it was delayed."""
+    """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
     entries: Any = state.entries.view(np.ndarray)
     due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE
-    read: NDArray[np.bool_] = waiting.was_read | due
-    if reported.read_position is not None:
-        read |= are_before(state, waiting.slot, reported.read_position)
+    read: NDArray[np.bool_] = waiting.was_read.copy()
+    read |= due if reported.read_position is None else are_before(state, waiting.slot, reported.read_position)
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
         read |= True
     return read

@@ -43,7 +43,13 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
     held_back,
     must_be_sent,
 )
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, reported_as_read, symptom
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
+    NOTHING_IS_READ,
+    ReplayHead,
+    Reported,
+    reported_as_read,
+    symptom,
+)
 from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
     UNSHOWN_IN_REPLAY,
     UNSHOWN_LOOK_AHEAD,
@@ -165,7 +171,7 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         detail["could_be_sent"] = free.slot.size
         detail["may_pause"] = _may_pause(free, situation)
         detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation, interval)
-        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval)
+        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval, found.name)
         roots = oldest(state, free.slot)
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
@@ -266,11 +272,14 @@ def _unshown(
     unavailable: NDArray[np.bool_],
     situation: Situation,
     interval: Interval,
+    symptom_of: str,
 ) -> str:
     """The limit that no row shows and that may explain a stall; empty: there is none."""
     since_us = _since_us(interval, situation)
     connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
-    perhaps = unavailable | perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said)
+    # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
+    seen_only = symptom_of not in ("", NOTHING_IS_READ)
+    perhaps = unavailable | perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
     can = can_be_sent(state, waiting, perhaps, since_us)
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
     free = free.where(~held_back(state, free, situation.facts.held_back, situation.reported)[0])
@@ -282,7 +291,7 @@ def _unshown(
         stuck = joined(waiting.where(~can), delayed)
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
-    if bool(free.was_read.any()):
+    if bool(reported_as_read(state, free, situation.reported).any()):
         return ""
     if may_be_full(state, int(common_of(state)["unacked_limit"]), situation.reported):
         return UNSHOWN_SUBSCRIPTION

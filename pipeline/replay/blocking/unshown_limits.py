@@ -33,13 +33,14 @@ _ALIKE: Final = 0.2
 _LEVELS_MAX: Final = 64
 
 
-def perhaps_blocked(state: State, since_us: int, *, said: bool) -> NDArray[np.bool_]:
+def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool = False) -> NDArray[np.bool_]:
     """Which consumers may be blocked on unacknowledged messages although the claimed limit does not say so.
 
     Args:
         state: the state.
         since_us: the beginning of the stall.
         said: whether a row says the limit.
+        seen_only: whether only those count that were blocked before.
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     if common["consumer_claim"] == CLAIM_DISREGARDED:
@@ -48,9 +49,12 @@ def perhaps_blocked(state: State, since_us: int, *, said: bool) -> NDArray[np.bo
         return holding
     if said:
         return np.zeros(consumers.size, dtype=np.bool_)
-    # It came down to half of the claimed limit, but the broker's may be lower: perhaps as much as it ever held.
-    lately = (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0)
-    perhaps: NDArray[np.bool_] = lately | (2 * consumers["unacked"] > consumers["most"])
+    # It came down to half of the claimed limit, but the broker's may be lower.
+    perhaps: NDArray[np.bool_] = (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0)
+    if not seen_only:
+        # The limit may be as much as it ever held. What one held that has left is not known any more.
+        left = (consumers["connected"] == 0) & (consumers["dispatched"] > consumers["acked"])
+        perhaps |= left | (2 * consumers["unacked"] > consumers["most"])
     return perhaps
 
 
