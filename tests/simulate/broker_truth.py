@@ -3,6 +3,7 @@
 The simulation is looked at every `LOOK_US`. An entry could be sent if the contract (V10) has no reason why not.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,6 +36,15 @@ class Span:
     def lasted_us(self) -> int:
         """How long it lasted."""
         return self.to_us - self.from_us
+
+
+@dataclass
+class _Full:
+    """The subscription at its limit of unacknowledged messages; nothing from `unread` on was read before."""
+
+    limit: int
+    since_us: int
+    unread: int | None = None
 
 
 class Silences:
@@ -81,9 +91,11 @@ class Truth:
         silences: nothing was sent to anybody although entries could have been sent.
         certain: the same, of entries of which rows show that they wait: no reset has come since they were published.
         starved_us: of each entry the longest time in which it could have been sent and was not.
-        grown_for_long: the most entries in replay for a consumer that could be sent nothing for `THRESHOLD_US`.
+        grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
+            `THRESHOLD_US`, and could not be: an entry before it was sent, or a snapshot has a later read position.
         over_consumer: the most messages that a consumer held beyond its limit.
-        over_subscription: the same of the subscription.
+        over_subscription: the most entries that were certainly read while the subscription was at its limit: they
+            were published later, or a snapshot has a read position before them since it was.
     """
 
     def __init__(self, simulation: PartitionSimulation) -> None:
@@ -91,7 +103,9 @@ class Truth:
         self.certain = Silences()
         self.starved_us: dict[int, int] = {}
         self.grown_for_long = 0
-        self._short_since_us: dict[int, int] = {}
+        self._short_since_us: dict[int, tuple[int, int]] = {}
+        self._full: _Full | None = None
+        self._shown_read = 0
         self.over_consumer = 0
         self.over_subscription = 0
         self._simulation = simulation
@@ -104,7 +118,7 @@ class Truth:
     def _look(self, _: object) -> None:
         state = self._simulation.state
         now_us, last_us = state.agenda.now_us, state.last_sent_us
-        self._note_limits()
+        self._note_limits(now_us)
         self._note_growth(now_us)
         able = set(self._able())
         # A rate limit explains a silence, and not that later entries are sent instead.
@@ -173,23 +187,51 @@ class Truth:
             self._rates_reached, self._rates_reached_us = rates.reached, now_us
         return now_us - self._rates_reached_us <= RETRY_US + 2 * LOOK_US
 
+    def _is_snapshot(self, now_us: int) -> bool:
+        every_us = self._simulation.setup.stats_us
+        return bool(every_us) and now_us % every_us == 0
+
     def _note_growth(self, now_us: int) -> None:
-        state = self._simulation.state
-        short = {c.number for c in state.consumers if c.blocked or c.available() <= 0}
-        self._short_since_us = {number: self._short_since_us.get(number, now_us) for number in short}
-        owners = Counter(state.selector.select(state.hashes[position]) for position in state.replay.hash_of)
-        for number, since_us in self._short_since_us.items():
+        state, cursor = self._simulation.state, self._simulation.cursor
+        sent = max((position for consumer in state.consumers for position in consumer.pending), default=-1)
+        self._shown_read = max(self._shown_read, sent, cursor.read_position if self._is_snapshot(now_us) else 0)
+        # One that holds more than before was sent something since.
+        short = {c.number: c.unacked for c in state.consumers if c.blocked or c.available() <= 0}
+        before = self._short_since_us
+        self._short_since_us = {
+            number: (before[number][0] if number in before and held <= before[number][1] else now_us, held)
+            for number, held in short.items()
+        }
+        shown = (position for position in state.replay.hash_of if position < self._shown_read)
+        owners = Counter(state.selector.select(state.hashes[position]) for position in shown)
+        for number, (since_us, _) in self._short_since_us.items():
             if now_us - since_us >= THRESHOLD_US + LOOK_US:
                 self.grown_for_long = max(self.grown_for_long, owners[number])
 
-    def _note_limits(self) -> None:
+    def _note_limits(self, now_us: int) -> None:
         state, faults = self._simulation.state, self._simulation.setup.faults
         limit = state.settings.unacked_per_subscription
         if limit:
-            self.over_subscription = max(
-                self.over_subscription, state.unacked - (limit - faults.over_subscription_limit)
-            )
+            self._note_full(limit - faults.over_subscription_limit, now_us)
         for consumer in state.consumers:
             if consumer.unacked_max:
                 over = consumer.unacked - (consumer.unacked_max - faults.over_consumer_limit)
                 self.over_consumer = max(self.over_consumer, over)
+
+    def _note_full(self, limit: int, now_us: int) -> None:
+        """Counts what was sent and certainly read since the subscription is at its limit."""
+        state, cursor = self._simulation.state, self._simulation.cursor
+        full, unacked = self._full, state.unacked
+        if full is not None and (full.limit != limit or unacked < limit // 2):
+            full = None
+        if full is None and 0 < limit <= unacked:
+            full = _Full(limit, now_us)
+        if full is not None and full.unread is None and now_us > full.since_us + _AROUND_US:
+            published_us = self._simulation.workload.publish_us
+            later = bisect_right(published_us, full.since_us + _AROUND_US)
+            full.unread = min(later, cursor.read_position) if self._is_snapshot(now_us) else later
+        self._full = full
+        if full is not None and full.unread is not None:
+            held = {position for consumer in state.consumers for position in consumer.pending}
+            read = sum(position in held or cursor.acked[position] for position in range(full.unread, cursor.end))
+            self.over_subscription = max(self.over_subscription, read)

@@ -201,16 +201,27 @@ def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
 
 
 def blocked_consumer(
-    state: State, mapping: RoutingArrays, consumer: int, cause: str, interval: Interval
+    state: State,
+    mapping: RoutingArrays,
+    consumer: int,
+    cause: str,
+    interval: Interval,
+    read_position: tuple[int, int] | None,
 ) -> list[Blocked]:
-    """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited."""
+    """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited.
+
+    `read_position` is that of a snapshot in the interval; None: there is none.
+    """
     waiting = waiters(state, mapping)
     waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
     if waiting.slot.size == 0:
         return []
     roots = oldest_held(state, consumer, interval.to_seq)
     waited = waiting.waited_us(interval)
-    in_replay = int(np.count_nonzero(waiting.was_read))
+    read = waiting.was_read
+    if read_position is not None:
+        read = read | are_before(state, waiting.slot, read_position)
+    in_replay = int(np.count_nonzero(read))
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
     whole = Blocked(
         "consumer",

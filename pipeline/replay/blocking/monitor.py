@@ -375,7 +375,8 @@ class BlockingMonitor:
         now, consumer["cause"] = int(consumer["cause"]), row["cause"]
         self.members_change(state, mapping, TracePoint(interval.to_seq, interval.to_ts), interval.ended_by)
         consumer["cause"] = now
-        self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval))
+        read = self._watch.read_position_in(interval)
+        self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, read))
 
     def _starved(self, state: State, row: _Row, interval: Interval) -> None:
         # Consumers of the older dispatcher that hold others back are not known for certain (6.1).

@@ -66,14 +66,15 @@ def cannot_be_sent(state: State, since_us: int, reported: Reported) -> Mask:
 
 def can_be_sent(state: State, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
     """Which entries their owners could have been sent since a time."""
-    clear_ts = state.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
-    can: Mask = (
-        ~(waiting.drains | (clear_ts > since_us))
-        & (waiting.since_ts <= since_us)
-        & (waiting.owner != NOBODY)
-        & ~unavailable[waiting.owner]
-    )
+    can: Mask = ~held_up(state, waiting, unavailable, since_us) & (waiting.since_ts <= since_us)
     return can
+
+
+def held_up(state: State, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
+    """Which entries something has held up since a time, so that they stay in replay once they were read."""
+    clear_ts = state.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
+    held: Mask = waiting.drains | (clear_ts > since_us) | (waiting.owner == NOBODY) | unavailable[waiting.owner]
+    return held
 
 
 def must_be_sent(state: State, waiting: Waiters, sent: Position | None, reported: Reported) -> Mask:

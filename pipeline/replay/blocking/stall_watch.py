@@ -81,6 +81,10 @@ class StallWatch:
                 position_us=snapshot.ts_us, read_position=snapshot.read_position, mark_delete=snapshot.mark_delete
             )
 
+    def read_position_in(self, interval: Interval) -> Position | None:
+        """The position of the next normal read by the last snapshot in an interval; None: there is none."""
+        return self._reported.within(interval).read_position
+
     def without_permits_us(self, consumer: int) -> int:
         """When the last snapshot that shows a consumer without permits was taken; long ago if none does."""
         return self._without_permits.get(consumer, _LONG_AGO_US)

@@ -41,6 +41,7 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
     cannot_be_sent,
     causes,
     held_back,
+    held_up,
     must_be_sent,
 )
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
@@ -143,11 +144,9 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         unavailable = np.flatnonzero(is_unavailable).tolist()
         if free.slot.size == 0 and not unavailable and not waiting.drains.any():
             return None
-        cause, blocking = _cause(state, waiting, ~can, free, consumers_connected, unavailable, situation, interval)
-    # The limit of the subscription is that of all its consumers together.
-    by_all = cause == NAMES[UNACKED_LIMIT_SUBSCRIPTION]
-    roots = oldest_held_by_all(state) if by_all else oldest_held(state, blocking, interval.to_seq)
-    roots = roots or oldest(state, waiting.slot)
+        held = held_up(state, waiting, is_unavailable, since_us)
+        cause, blocking = _cause(state, waiting, held, free, consumers_connected, unavailable, situation, interval)
+    roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
     common = common_of(state)
     known = common["permits_known_by"] != 0
     detail: dict[str, object] = {
@@ -283,12 +282,13 @@ def _unshown(
     can = can_be_sent(state, waiting, perhaps, since_us)
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
     free = free.where(~held_back(state, free, situation.facts.held_back, situation.reported)[0])
-    if free.slot.size == 0 or _look_ahead_reached(state, waiting.where(~can), free, connected, situation):
+    held = waiting.where(held_up(state, waiting, perhaps, since_us))
+    if free.slot.size == 0 or _look_ahead_reached(state, held, free, connected, situation):
         return UNSHOWN_UNACKED
     delayed = not_due(state, mapping)
     delayed = delayed.where((delayed.owner != NOBODY) & (perhaps[delayed.owner] | delayed.drains))
     if situation.reported.in_replay is None and delayed.slot.size:
-        stuck = joined(waiting.where(~can), delayed)
+        stuck = joined(held, delayed)
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
     if bool(reported_as_read(state, free, situation.reported).any()):
@@ -307,7 +307,7 @@ def _since_us(interval: Interval, situation: Situation) -> int:
 def _cause(
     state: State,
     waiting: Waiters,
-    cannot: NDArray[np.bool_],
+    held: NDArray[np.bool_],
     free: Waiters,
     connected: int,
     unavailable: list[int],
@@ -316,7 +316,7 @@ def _cause(
 ) -> tuple[str, int]:
     """The cause and the consumer to blame.
 
-    `cannot` says which entries could not be sent, `free` are those that could have been for long, and had to be.
+    `held` says which entries something holds up, `free` are those that could have been sent for long, and had to be.
     """
     consumers = state.consumers
     cause, blocking = NAMES[UNEXPLAINED], NOBODY
@@ -332,7 +332,7 @@ def _cause(
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
             blocking = situation.facts.held_back.holder
-    elif _look_ahead_reached(state, waiting.where(cannot), free, connected, situation):
+    elif _look_ahead_reached(state, waiting.where(held), free, connected, situation):
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
@@ -340,7 +340,8 @@ def _cause(
         cause = NAMES[NO_OWNER]
     elif _paused_on_ack_state(state, free, situation):
         cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _BEHIND_ALL)
-    elif _subscription_was_full(state, interval, situation.reported):
+    # What was read is sent whatever the limit (4.2, step 8).
+    elif not bool(free.was_read.any()) and _subscription_was_full(state, interval, situation.reported):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:
         drained_from = state.hashes.drained_from[free.hash_at]

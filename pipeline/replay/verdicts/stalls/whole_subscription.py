@@ -167,9 +167,24 @@ def _growth_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Row
     longest_us = config.thresholds.stall_threshold_us
     return [
         _growth_row(wait, int(str(wait.detail["in_replay"])), names, bugs, sentence(bugs, config.release, label))
-        for wait in found.reported_waits_of_consumers
+        for wait in _whole_waits(found.reported_waits_of_consumers)
         if int(str(wait.detail["in_replay"])) >= least and wait.span.to_ts - wait.span.from_ts >= longest_us
     ]
+
+
+def _whole_waits(waits: Sequence[Blocked]) -> list[Blocked]:
+    """The waits of consumers; those that a change of members divides are one, with what is in replay at its end."""
+    whole: list[Blocked] = []
+    open_at: dict[int, int] = {}
+    for wait in sorted(waits, key=lambda wait: (wait.span.from_ts, wait.span.from_seq)):
+        at = open_at.get(wait.consumer)
+        if at is not None and whole[at].span.to_ts == wait.span.from_ts:
+            first = whole[at].span
+            whole[at] = wait._replace(span=wait.span._replace(from_seq=first.from_seq, from_ts=first.from_ts))
+        else:
+            open_at[wait.consumer] = len(whole)
+            whole.append(wait)
+    return whole
 
 
 def _growth_row(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], known: str) -> dict[str, object]:
