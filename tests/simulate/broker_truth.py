@@ -103,7 +103,7 @@ class Truth:
         self.certain = Silences()
         self.starved_us: dict[int, int] = {}
         self.grown_for_long = 0
-        self._short_since_us: dict[int, tuple[int, int]] = {}
+        self._short_since_us: dict[int, tuple[int, frozenset[int]]] = {}
         self._full: _Full | None = None
         self._shown_read = 0
         self.over_consumer = 0
@@ -195,8 +195,8 @@ class Truth:
         state, cursor = self._simulation.state, self._simulation.cursor
         sent = max((position for consumer in state.consumers for position in consumer.pending), default=-1)
         self._shown_read = max(self._shown_read, sent, cursor.read_position if self._is_snapshot(now_us) else 0)
-        # One that holds more than before was sent something since.
-        short = {c.number: c.unacked for c in state.consumers if c.blocked or c.available() <= 0}
+        # One that holds entries that it did not hold before was sent something since.
+        short = {c.number: frozenset(c.pending) for c in state.consumers if c.blocked or c.available() <= 0}
         before = self._short_since_us
         self._short_since_us = {
             number: (before[number][0] if number in before and held <= before[number][1] else now_us, held)

@@ -4,7 +4,7 @@ Everything lasts for seconds, because a stall does (`blocking.stall_threshold_ms
 and its kind: `none`, or the name of a fault that the broker has (`FAULTS`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
@@ -143,7 +143,26 @@ def drawn_schedule(seed: int, kind: str = NONE) -> Schedule:
             faults=fault.faults(rng, from_us),
             switches=replace(setup.switches, **(fault.switches or {})),  # type: ignore[arg-type]  # passed on as given
         )
+    if setup.recorded_settings == "late":
+        workload = replace(workload, actions=_seen_by_looks(workload.actions, setup.settings_us))
     return Schedule(workload, setup, as_recorded=rng.random() < 0.5)
+
+
+def _seen_by_looks(actions: Sequence[Action], every_us: int) -> list[Action]:
+    """The actions without changes of a setting that the next one hides from the recorder.
+
+    A row says up to where the former value was certainly in force (TRACE_FORMAT, `seq_begin`). A value that comes and
+    goes between two looks would make it wrong, and no audit could know.
+    """
+    kept: list[Action] = []
+    changed_us: dict[str, int] = {}
+    for action in actions:
+        names = action.settings or {}
+        if any(action.at_us - changed_us.get(name, -every_us) < every_us for name in names):
+            continue
+        changed_us.update(dict.fromkeys(names, action.at_us))
+        kept.append(action)
+    return kept
 
 
 def _workload(rng: Random, shapes: Mapping[str, Any]) -> PartitionWorkload:

@@ -168,7 +168,10 @@ def reported_as_read(state: State, waiting: Waiters, reported: Reported) -> NDAr
     entries: Any = state.entries.view(np.ndarray)
     due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE
     read: NDArray[np.bool_] = waiting.was_read.copy()
-    read |= due if reported.read_position is None else are_before(state, waiting.slot, reported.read_position)
-    if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
+    if reported.read_position is not None:
+        read |= are_before(state, waiting.slot, reported.read_position)
+    elif reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
         read |= True
+    else:
+        read |= due
     return read
