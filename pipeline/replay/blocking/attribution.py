@@ -192,6 +192,11 @@ def are_before(state: State, slots: NDArray[Any], position: tuple[int, int]) -> 
     return before
 
 
+def at_position(state: State, waiting: Waiters, position: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which of the waiting entries is at a position."""
+    return are_before(state, waiting.slot, (position[0], position[1] + 1)) & ~are_before(state, waiting.slot, position)
+
+
 def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     """The positions of the oldest of some entries."""
     entries: Any = state.entries.view(np.ndarray)

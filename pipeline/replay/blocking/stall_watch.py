@@ -15,6 +15,8 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPOR
 from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, stalled
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END
 from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, stalled
 from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_RATE, is_pause_of_a_rate
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
@@ -143,7 +145,9 @@ class StallWatch:
         # A stall with these causes waits for no acknowledgement, so none ends it.
         if found is not None and not lately and found.cause in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
             found = found._replace(span=found.span._replace(ended_by=BY_DISPATCH))
-            if is_finding(found) and not facts.rates_ruled_out and is_pause_of_a_rate(state, found.span):
+            # What parks at the end goes on with a new entry or with permits (contract 3.11), and not by itself.
+            parked = is_finding(found) and found.detail["symptom"] == PARKED_AT_THE_END
+            if parked and not facts.rates_ruled_out and is_pause_of_a_rate(state, found.span):
                 found = found._replace(detail={**found.detail, "unshown": UNSHOWN_RATE})
         return found
 

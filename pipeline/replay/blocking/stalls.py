@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     Interval,
     Waiters,
     are_before,
+    at_position,
     joined,
     largest,
     most_waited_for,
@@ -68,6 +69,7 @@ from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
+    CLAIM_DISREGARDED,
     NOBODY,
     UNKNOWN,
     State,
@@ -278,7 +280,11 @@ def _unshown(
     connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
     # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
-    perhaps = unavailable | perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
+    blocked = perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
+    if situation.sent is not None and common_of(state)["consumer_claim"] != CLAIM_DISREGARDED:
+        # Who is sent something now is not blocked, although it holds as much as before.
+        blocked[waiting.owner[at_position(state, waiting, situation.sent)]] = False
+    perhaps = unavailable | blocked
     can = can_be_sent(state, waiting, perhaps, since_us)
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
     free = free.where(~held_back(state, free, situation.facts.held_back, situation.reported)[0])

@@ -31,6 +31,8 @@ _BROUGHT_ABOUT_US: Final = 100_000
 # A read may bring replay beyond the limit.
 _ALIKE: Final = 0.2
 _LEVELS_MAX: Final = 64
+# Nobody limits a consumer to fewer messages.
+_LIMIT_MIN: Final = 3
 
 
 def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool = False) -> NDArray[np.bool_]:
@@ -54,7 +56,7 @@ def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool 
     if not seen_only:
         # The limit may be as much as it ever held. What one held that has left is not known any more.
         left = (consumers["connected"] == 0) & (consumers["dispatched"] > consumers["acked"])
-        perhaps |= left | (2 * consumers["unacked"] > consumers["most"])
+        perhaps |= left | ((consumers["most"] >= _LIMIT_MIN) & (2 * consumers["unacked"] > consumers["most"]))
     return perhaps
 
 

@@ -99,7 +99,7 @@ class LimitEvidence:
         for name, was in zip(LIMIT_OF, before, strict=True):
             limit, said = in_force.of(name).limit, in_force.of(name).where == "settings row"
             if limit != was or not said:
-                self._end_said(name, row.seq_begin)
+                self._end_said(name, row.seq)
             if said and self._said_since[name] is None:
                 self._said_since[name] = row.seq
             if limit == was:
