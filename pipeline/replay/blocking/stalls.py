@@ -282,12 +282,14 @@ def _unshown(
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
     blocked = perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
     if situation.sent is not None and common_of(state)["consumer_claim"] != CLAIM_DISREGARDED:
-        # Who is sent something now is not blocked, although it holds as much as before.
-        blocked[waiting.owner[at_position(state, waiting, situation.sent)]] = False
+        # Who is sent something now, and holds as much as it ever did, is not blocked.
+        consumers: Any = state.consumers.view(np.ndarray)
+        receiver = waiting.owner[at_position(state, waiting, situation.sent)]
+        blocked[receiver] &= consumers["unacked"][receiver] < consumers["most"][receiver]
     perhaps = unavailable | blocked
     can = can_be_sent(state, waiting, perhaps, since_us)
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
-    free = free.where(~held_back(state, free, situation.facts.held_back, situation.reported)[0])
+    free = free.where(~held_back(state, free, situation.facts.held_back, situation.reported)[1])
     held = waiting.where(held_up(state, waiting, perhaps, since_us))
     if free.slot.size == 0 or _look_ahead_reached(state, held, free, connected, situation):
         return UNSHOWN_UNACKED
@@ -346,14 +348,19 @@ def _cause(
         cause = NAMES[NO_OWNER]
     elif _paused_on_ack_state(state, free, situation):
         cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _BEHIND_ALL)
-    # What was read is sent whatever the limit (4.2, step 8).
-    elif not bool(free.was_read.any()) and _subscription_was_full(state, interval, situation.reported):
+    elif not _was_any_read(state, free, situation) and _subscription_was_full(state, interval, situation.reported):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:
         drained_from = state.hashes.drained_from[free.hash_at]
         if bool(np.all(drained_from != NOBODY)):
             cause, blocking = NAMES[DRAINING_STUCK], int(drained_from[0])
     return cause, blocking
+
+
+def _was_any_read(state: State, free: Waiters, situation: Situation) -> bool:
+    """Whether any of the entries was read and is sent at any limit of the subscription (4.2, step 8)."""
+    held = held_back(state, free, situation.facts.held_back, situation.reported)[0]
+    return bool((free.was_read & ~held).any())
 
 
 def _subscription_was_full(state: State, interval: Interval, reported: Reported) -> bool:
