@@ -148,7 +148,10 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
             return None
         held = held_up(state, waiting, is_unavailable, since_us)
         cause, blocking = _cause(state, waiting, held, free, consumers_connected, unavailable, situation, interval)
-    roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
+    # The limit of the subscription is that of all its consumers together.
+    by_all = cause == NAMES[UNACKED_LIMIT_SUBSCRIPTION]
+    roots = oldest_held_by_all(state) if by_all else oldest_held(state, blocking, interval.to_seq)
+    roots = roots or oldest(state, waiting.slot)
     common = common_of(state)
     known = common["permits_known_by"] != 0
     detail: dict[str, object] = {
