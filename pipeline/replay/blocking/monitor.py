@@ -32,7 +32,8 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     moves_in_use,
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
-from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_LOOK_AHEAD, ReplayLevels, perhaps_blocked
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD, perhaps_blocked
+from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, in_force_of

@@ -19,6 +19,8 @@ from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END
 from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, stalled
 from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_RATE, is_pause_of_a_rate
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE

@@ -52,7 +52,7 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     reported_as_read,
     symptom,
 )
-from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_IN_REPLAY,
     UNSHOWN_LOOK_AHEAD,
     UNSHOWN_SUBSCRIPTION,
@@ -205,7 +205,7 @@ class StallKind(NamedTuple):
         may_pause: whether a setting lets the dispatcher pause until acknowledgements close holes, and no row shows how
             many there were.
         paced: whether the traffic looks like that of a limit of the dispatch rate, which no row rules out.
-        unshown: the limit that no row shows and that may be why, see `unshown_limits`; empty: there is none.
+        unshown: the limit that no row shows and that may be why, see `unshown.limits`; empty: there is none.
     """
 
     permits_known: bool

@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
 from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_IN_REPLAY,
     UNSHOWN_LOOK_AHEAD,
     UNSHOWN_RATE,

@@ -9,15 +9,15 @@
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
 """
 
-from collections import deque
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_IS_READ, Reported
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, State, common_of
 
 UNSHOWN_UNACKED: Final = "unacked_limit_consumer"
@@ -28,9 +28,6 @@ UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
 
 # A read takes up to 40 ms (contract 6.6).
 _BROUGHT_ABOUT_US: Final = 100_000
-# A read may bring replay beyond the limit.
-_ALIKE: Final = 0.2
-_LEVELS_MAX: Final = 64
 # Nobody limits a consumer to fewer messages.
 _LIMIT_MIN: Final = 3
 
@@ -68,7 +65,7 @@ def may_be_full(state: State, limit: int, reported: Reported) -> bool:
 def is_largest(reported: Reported) -> bool:
     """Whether replay has the largest size that any snapshot shows, or about that."""
     size = reported.in_replay or 0
-    return size > 0 and size >= (1 - _ALIKE) * reported.most_in_replay
+    return size > 0 and size >= (1 - ALIKE) * reported.most_in_replay
 
 
 def is_pause_of_a_rate(state: State, pause: Interval) -> bool:
@@ -78,43 +75,3 @@ def is_pause_of_a_rate(state: State, pause: Interval) -> bool:
     entries: Any = state.entries.view(np.ndarray)
     waiting = (entries["ledger"] != UNKNOWN) & (entries["marks"] & WAITING != 0)
     return bool((entries["since_ts"][waiting] < pause.to_ts - _BROUGHT_ABOUT_US).all())
-
-
-class _Level(NamedTuple):
-    """The size of replay in a stall in which nothing was read, and the first entry that could have been."""
-
-    from_us: int
-    in_replay: int
-    first_unread: tuple[int, int]
-
-
-class ReplayLevels:
-    """The sizes that replay had in stalls, which show a look-ahead limit that no row names."""
-
-    def __init__(self) -> None:
-        self._levels: deque[_Level] = deque(maxlen=_LEVELS_MAX)
-
-    def note(self, stall: Blocked) -> None:
-        """Takes an unexplained stall."""
-        level = _level(stall)
-        if level is not None:
-            self._levels.append(level)
-
-    def is_usual(self, stall: Blocked) -> bool:
-        """Whether replay had the size of a stall in another one, and the broker has read on in between."""
-        level = _level(stall)
-        return level is not None and any(
-            other.first_unread != level.first_unread and _is_alike(other.in_replay, level.in_replay)
-            for other in self._levels
-        )
-
-
-def _level(stall: Blocked) -> _Level | None:
-    size, free = stall.detail["replay_size_reported"], stall.roots
-    if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] != NOTHING_IS_READ:
-        return None
-    return _Level(stall.span.from_ts, size, free[0])
-
-
-def _is_alike(size: int, other: int) -> bool:
-    return abs(size - other) <= _ALIKE * max(size, other)

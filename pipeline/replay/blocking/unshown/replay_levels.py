@@ -1,0 +1,51 @@
+"""The sizes that replay had in stalls: the same one again and again shows a look-ahead limit that no row names."""
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_IS_READ
+
+ALIKE: Final = 0.2
+"""A read may bring replay beyond its limit by so much."""
+_LEVELS_MAX: Final = 64
+
+
+class _Level(NamedTuple):
+    """The size of replay in a stall in which nothing was read, and the first entry that could have been."""
+
+    from_us: int
+    in_replay: int
+    first_unread: tuple[int, int]
+
+
+class ReplayLevels:
+    """The sizes that replay had in stalls, which show a look-ahead limit that no row names."""
+
+    def __init__(self) -> None:
+        self._levels: deque[_Level] = deque(maxlen=_LEVELS_MAX)
+
+    def note(self, stall: Blocked) -> None:
+        """Takes an unexplained stall."""
+        level = _level(stall)
+        if level is not None:
+            self._levels.append(level)
+
+    def is_usual(self, stall: Blocked) -> bool:
+        """Whether replay had the size of a stall in another one, and the broker has read on in between."""
+        level = _level(stall)
+        return level is not None and any(
+            other.first_unread != level.first_unread and _is_alike(other.in_replay, level.in_replay)
+            for other in self._levels
+        )
+
+
+def _level(stall: Blocked) -> _Level | None:
+    size, free = stall.detail["replay_size_reported"], stall.roots
+    if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] != NOTHING_IS_READ:
+        return None
+    return _Level(stall.span.from_ts, size, free[0])
+
+
+def _is_alike(size: int, other: int) -> bool:
+    return abs(size - other) <= ALIKE * max(size, other)
