@@ -108,6 +108,7 @@ class BlockingMonitor:
     __slots__ = (
         "_blocked",
         "_last_stalls",
+        "_levels",
         "_moves",
         "_noted",
         "_pace",

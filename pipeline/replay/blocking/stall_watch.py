@@ -11,18 +11,11 @@ from collections.abc import Collection, Mapping
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED
-from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, stalled
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END
-from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, stalled
-from dispatch_audit.pipeline.replay.blocking.unshown_limits import UNSHOWN_RATE, is_pause_of_a_rate
+from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, is_finding, stalled
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
-from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import State, common_of
@@ -48,6 +41,7 @@ class StallWatch:
         "_skew_us",
         "_threshold_us",
         "_unexplained",
+        "_without_permits",
     )
 
     def __init__(self, stall_threshold_us: int, skew_us: int) -> None:

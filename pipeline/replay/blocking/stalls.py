@@ -306,7 +306,9 @@ def _unshown(
         return ""
     if may_be_full(state, int(common_of(state)["unacked_limit"]), situation.reported):
         return UNSHOWN_SUBSCRIPTION
-    lower = situation.facts.limits.looks_ahead and not situation.facts.look_ahead_is_said and is_largest(situation.reported)
+    lower = (
+        situation.facts.limits.looks_ahead and not situation.facts.look_ahead_is_said and is_largest(situation.reported)
+    )
     return UNSHOWN_LOOK_AHEAD if lower else ""
 
 

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_IS_READ
 
@@ -11,6 +12,7 @@ ALIKE: Final = 0.2
 _LEVELS_MAX: Final = 64
 
 
+@checkpointed("replay_level")
 class _Level(NamedTuple):
     """The size of replay in a stall in which nothing was read, and the first entry that could have been."""
 
@@ -19,8 +21,11 @@ class _Level(NamedTuple):
     first_unread: tuple[int, int]
 
 
+@checkpointed("replay_levels")
 class ReplayLevels:
     """The sizes that replay had in stalls, which show a look-ahead limit that no row names."""
+
+    __slots__ = ("_levels",)
 
     def __init__(self) -> None:
         self._levels: deque[_Level] = deque(maxlen=_LEVELS_MAX)

@@ -22,8 +22,6 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     WRITE_NOT_COMPLETED,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
-from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.blocking.unshown_limits import (
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_IN_REPLAY,
     UNSHOWN_LOOK_AHEAD,
@@ -31,6 +29,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
 )
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
