@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = """
 from pathlib import Path
-from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.pipeline.compilation.compiler import Compiler
 
 @Compiler([Path(__file__)])
 def doubled(number: int) -> int:

@@ -6,7 +6,7 @@ With numpy it takes a sort and two searches, which cost more than the rest of a 
 from pathlib import Path
 from typing import Final
 
-from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 _compiled: Final = Compiler([Path(__file__)])

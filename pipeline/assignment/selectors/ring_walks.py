@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
-from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 _compiled: Final = Compiler([Path(__file__)], repr(NOBODY))

@@ -7,7 +7,7 @@ in the interpreter: slow, but with a debugger and tracebacks.
 from pathlib import Path
 from typing import Final
 
-from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.contract.rules import NAME_OF
 
 COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state", "timeline")

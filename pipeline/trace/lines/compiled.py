@@ -6,7 +6,7 @@
 from pathlib import Path
 from typing import Final
 
-from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.pipeline.compilation.compiler import Compiler
 
 compiled: Final = Compiler(sorted(Path(__file__).parent.glob("*.py")))
 """Decorates the functions of this room."""

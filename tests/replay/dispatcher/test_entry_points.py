@@ -8,7 +8,7 @@ import pytest
 from local_replay import recorded_logs, tables_of_logs
 from recorded import of_each, smallest
 
-from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking import monitor
 from dispatch_audit.pipeline.replay.dispatcher import allocation, dispatcher

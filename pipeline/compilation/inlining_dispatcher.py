@@ -1,0 +1,91 @@
+"""Compiles a function that compiled functions call only as far as they need it.
+
+numba compiles a function alike for Python and for its callers, and once for each constant that a caller passes. Where
+every function is inlined into its caller, most of that is thrown away: the machine code of the function itself, the
+wrappers through which Python and C call it, and its versions for constants, which LLVM finds again when it inlines
+(docs/TRIED.md has what this saves).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from numba.core import compiler, types, typing
+from numba.core.codegen import JITCodeLibrary
+from numba.core.dispatcher import _FunctionCompiler
+from numba.core.registry import CPUDispatcher
+
+# numba has no stubs: its types, signatures and results are `Any` here.
+_Types = tuple[Any, ...]
+_NO_CALLS_FROM_C: Mapping[str, object] = {"no_cfunc_wrapper": True}
+
+
+class InliningDispatcher(CPUDispatcher):
+    """A function that Python calls as it calls one of `numba.njit`, and that compiled functions inline."""
+
+    def __init__(
+        self,
+        py_func: Any,
+        locals: Any = None,  # noqa: A002 (numba's name)
+        targetoptions: Mapping[str, object] | None = None,
+        pipeline_class: Any = compiler.Compiler,
+    ) -> None:
+        options = {**(targetoptions or {}), **_NO_CALLS_FROM_C}
+        super().__init__(py_func, locals, options, pipeline_class)
+        self._inlined_compiler = _InlinedCompiler(py_func, self.targetdescr, options, {}, pipeline_class)
+        self._inlined: dict[_Types, Any] = {}
+
+    def get_call_template(self, args: _Types, kws: Mapping[str, Any]) -> tuple[Any, Any, _Types, dict[str, Any]]:
+        """Returns what numba asks for where a compiled function calls this one: its only signature for these types."""
+        pysig, args = self._inlined_compiler.fold_argument_types(args, kws)
+        args = tuple(map(_widened, args))
+        if args not in self._inlined:
+            result = self._inlined_compiler.compile(args, None)
+            self.targetctx.insert_user_function(_key(self, args), result.fndesc, [result.library])
+            self._inlined[args] = result.signature
+        name = self.py_func.__name__
+        return typing.make_concrete_template(name, key=name, signatures=[self._inlined[args]]), pysig, args, {}
+
+    def get_overload(self, sig: _Types) -> object:
+        """Returns the key under which a caller finds the function that it inlines."""
+        return _key(self, tuple(sig))
+
+
+class _InlinedCompiler(_FunctionCompiler):
+    """Compiles up to LLVM's language: no wrapper, no machine code."""
+
+    def _compile_core(self, args: _Types, return_type: Any) -> Any:
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.no_cpython_wrapper = flags.no_compile = True
+        context = self.targetdescr.target_context
+        return compiler.compile_extra(
+            self.targetdescr.typing_context,
+            context,
+            self.py_func,
+            args=args,
+            return_type=return_type,
+            flags=flags,
+            locals=self.locals,
+            library=_InlinedLibrary(context.codegen(), self.py_func.__qualname__),
+        )
+
+
+class _InlinedLibrary(JITCodeLibrary):
+    """A module that others link: LLVM optimises it there, with all that it is inlined into."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+def _key(dispatcher: InliningDispatcher, args: _Types) -> tuple[object, ...]:
+    return dispatcher, args
+
+
+def _widened(kind: Any) -> Any:
+    """Returns the type for which a function is compiled: no constants, and all signed integers as one type."""
+    kind = types.unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
