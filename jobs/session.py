@@ -1,14 +1,20 @@
 """Returns the session of an audit: an existing one, or a new one on the engine that is asked for or found."""
 
+import logging
 import os
+import sys
 
+import typer
 from pyspark.sql import SparkSession
 
-from dispatch_audit.jobs.engines.choice import Engine, EngineOption, chosen, environment
+from dispatch_audit.jobs.engines.choice import Engine, EngineOption, chosen, environment, why
 from dispatch_audit.jobs.engines.connect import over_connect
 from dispatch_audit.jobs.engines.embedded import embedded
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.engines.spark import local_spark, submitted
+from dispatch_audit.jobs.stderr import NAME
+
+_log = logging.getLogger(__name__)
 
 
 def spark_session(
@@ -21,14 +27,17 @@ def spark_session(
         quiet: whether to hide the output of an engine that is started here (warnings, downloads).
         load: the data that will pass through an engine that is started here.
         engine: the engine to take.
-        delta: whether Delta tables are read or written through the session; matters to a local Spark only, which then
-            downloads the jars of Delta Lake the first time.
+        delta: whether Delta tables are read or written through the session; a local Spark then downloads the jars of
+            Delta Lake the first time, and `auto` prefers it to the embedded engine.
 
     Raises:
         UsageError: the engine is not installed, or the session does not start.
     """
     builder = SparkSession.builder.appName(app_name)
-    choice = chosen(engine, environment())
+    found, local = environment(), load is not Load.ROWS and not delta
+    choice = chosen(engine, found, local=local)
+    if engine == "auto":
+        _say(why(choice, found, local=local))
     if choice is Engine.CONNECT:
         return over_connect(builder, os.environ["SPARK_REMOTE"], quiet)
     if choice is Engine.SUBMITTED:
@@ -43,3 +52,12 @@ def spark_session(
         return active
     # Not configured either: Databricks has Delta, and the setting for Delta would hide Unity Catalog.
     return builder.getOrCreate()
+
+
+def _say(why_chosen: str | None) -> None:
+    """Logs why an engine was chosen, and says it to whoever looks on."""
+    if why_chosen is None:
+        return
+    _log.info(why_chosen)
+    if sys.stderr.isatty():
+        typer.echo(f"{NAME}: {why_chosen}", err=True)

@@ -44,7 +44,8 @@ def test_a_spark_that_does_not_start_is_one_line(
     java_that_says: Callable[[str], str], tmp_path: Path, words: str, reason: str
 ) -> None:
     home = java_that_says(words)
-    done = run("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path / "out", JAVA_HOME=home)
+    trace, out = SAMPLES / "heavy-churn-3.0.7", tmp_path / "out"
+    done = run("audit", trace, "--out", out, "--engine", "spark", JAVA_HOME=home)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("dispatch-audit: error: Spark does not start: ")
     assert done.stderr.endswith("; --debug shows its output\n")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dispatch_audit.jobs.engines.choice import Engine, EngineOption, Environment, chosen
+from dispatch_audit.jobs.engines.choice import Engine, EngineOption, Environment, chosen, why
 from dispatch_audit.pipeline.errors import UsageError
 
 
@@ -37,7 +37,7 @@ ACTIVE_SAIL = Environment(active="embedded", sail=True, java=not_asked)
         ("auto", ACTIVE, Engine.ACTIVE),
         ("auto", ACTIVE_SAIL, Engine.ACTIVE),
         ("auto", JAVA, Engine.LOCAL_SPARK),
-        ("auto", BOTH, Engine.LOCAL_SPARK),
+        ("auto", replace(SAIL, java=not_asked), Engine.EMBEDDED),
         ("auto", SAIL, Engine.EMBEDDED),
         ("auto", BARE, Engine.LOCAL_SPARK),  # whose start asks for Java
         ("spark", DATABRICKS, Engine.DATABRICKS),
@@ -55,24 +55,47 @@ ACTIVE_SAIL = Environment(active="embedded", sail=True, java=not_asked)
 def test_what_is_there_is_taken_unless_an_engine_is_asked_for(
     option: EngineOption, found: Environment, engine: Engine
 ) -> None:
-    assert chosen(option, found) is engine
+    assert chosen(option, found, local=True) is engine
 
 
 def test_a_session_on_the_embedded_engine_goes_on_whatever_the_environment_names() -> None:
-    assert chosen("auto", replace(ACTIVE_SAIL, remote=True)) is Engine.ACTIVE
+    assert chosen("auto", replace(ACTIVE_SAIL, remote=True), local=True) is Engine.ACTIVE
 
 
 @pytest.mark.parametrize("found", [DATABRICKS, SUBMITTED, ACTIVE])
 def test_the_embedded_engine_does_not_start_beside_another(found: Environment) -> None:
     with pytest.raises(UsageError, match="does not start where another engine runs; leave --engine out"):
-        chosen("embedded", found)
+        chosen("embedded", found, local=True)
 
 
 def test_spark_does_not_start_beside_the_embedded_engine() -> None:
     with pytest.raises(UsageError, match="Spark does not start where the embedded engine runs; leave --engine out"):
-        chosen("spark", ACTIVE_SAIL)
+        chosen("spark", ACTIVE_SAIL, local=True)
 
 
 def test_an_embedded_engine_that_is_not_installed_says_how_to_install_it() -> None:
     with pytest.raises(UsageError, match=r"is not installed; pip install 'pulsar-dispatch-audit\[embedded\]'$"):
-        chosen("embedded", JAVA)
+        chosen("embedded", JAVA, local=True)
+
+
+@pytest.mark.parametrize(("found", "engine"), [(BOTH, Engine.LOCAL_SPARK), (SAIL, Engine.EMBEDDED)])
+def test_what_is_not_local_is_for_spark_if_there_is_a_java(found: Environment, engine: Engine) -> None:
+    assert chosen("auto", found, local=False) is engine
+
+
+@pytest.mark.parametrize(
+    ("found", "local", "reason"),
+    [
+        (BOTH, True, "on the embedded engine, because all files are on this machine"),
+        (SAIL, False, "on the embedded engine, because there is no Java"),
+        (BOTH, False, "on Apache Spark, because the embedded engine reads and writes local files only"),
+        (JAVA, True, "on Apache Spark, because the embedded engine is not installed"),
+    ],
+)
+def test_auto_says_why_it_chose_an_engine_of_this_machine(found: Environment, local: bool, reason: str) -> None:
+    assert (why(chosen("auto", found, local=local), found, local=local) or "").startswith(reason)
+
+
+@pytest.mark.parametrize("found", [DATABRICKS, CONNECT, SUBMITTED, ACTIVE])
+def test_an_engine_that_is_there_needs_no_reason(found: Environment) -> None:
+    assert why(chosen("auto", found, local=True), found, local=True) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
 from pathlib import Path
 from dispatch_audit.pipeline.compilation.compiler import Compiler
