@@ -1,7 +1,8 @@
 """Builds the wheel for runtimes with their own Spark and Delta Lake, such as Databricks.
 
 It is the wheel of the package without the requirement on PySpark and on Delta: these would replace or hide
-those of the runtime.
+those of the runtime. It can be installed on any Python, because that of the runtime may be another than the one that
+builds; the compiled functions in it are used where the minor version is the same (docs/DATABRICKS.md).
 """
 
 import argparse
@@ -24,10 +25,20 @@ def build(folder: Path) -> Path:
         (built,) = Path(scratch).glob("*.whl")
         _run("wheel", "unpack", str(built), "-d", scratch)
         (metadata,) = Path(scratch).glob("*/*.dist-info/METADATA")
-        lines = metadata.read_text(encoding="utf-8").splitlines(keepends=True)
-        metadata.write_text("".join(line for line in lines if not line.startswith(_BROUGHT)), encoding="utf-8")
+        _leave_out(metadata, _BROUGHT)
+        tags = metadata.with_name("WHEEL")
+        _leave_out(tags, ("Tag: ",))
+        with tags.open("a", encoding="utf-8") as lines:
+            lines.write("Tag: py3-none-any\n")
         _run("wheel", "pack", str(metadata.parents[1]), "-d", str(folder.resolve()))
-    return folder / built.name
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _leave_out(file: Path, beginnings: tuple[str, ...]) -> None:
+    """Drops the lines of a file that begin with one of the words, and blank ones at its end."""
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if not line.startswith(beginnings)), encoding="utf-8")
 
 
 def _run(module: str, *arguments: str) -> None:

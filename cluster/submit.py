@@ -15,7 +15,7 @@ def submit_command(master: str, arguments: Sequence[str], settings: Mapping[str,
     """Returns the command; the driver runs on this machine.
 
     The environment must have the same path on every worker: a wheel for `--py-files` cannot hold numba and pyarrow, and
-    would hide the sources that name the folder of numba's cache (`dispatch_audit.pipeline.replay.state.compiled`).
+    would hide the sources that name the folder of compiled code (`dispatch_audit.pipeline.replay.state.compiled`).
 
     Args:
         master: URL of the cluster.

@@ -107,6 +107,12 @@ def test_the_wheel_leaves_spark_and_delta_to_the_runtime(wheel: zipfile.ZipFile)
     assert not [line for line in without_extras if "spark" in line]
 
 
+def test_the_wheel_fits_any_python_and_brings_the_compiled_functions(wheel: zipfile.ZipFile) -> None:
+    assert str(wheel.filename).endswith("-py3-none-any.whl")
+    assert re.findall("^Tag: (.*)$", of_wheel(wheel, "WHEEL"), re.MULTILINE) == ["py3-none-any"]
+    assert any("/dispatcher.kernel.replay.1.nbc" in name for name in wheel.namelist())
+
+
 def test_a_key_that_databricks_does_not_know_would_be_found(bundle: dict[str, Any]) -> None:
     job = bundle["resources"]["jobs"]["nightly_audit"]
     with pytest.raises(ValueError, match="shedule"):
