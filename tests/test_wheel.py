@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
 from importlib.metadata import distribution
@@ -83,7 +82,7 @@ def alone(site: Path, *arguments: object, folder: Path, **variables: str) -> "su
 
     `-S` leaves out the editable install, which would lead back to the checkout.
     """
-    path = os.pathsep.join((str(site), sysconfig.get_path("purelib")))
+    path = os.pathsep.join((str(site), str(distribution("numba").locate_file(""))))
     return called(sys.executable, "-S", *arguments, folder=folder, PYTHONPATH=path, **variables)
 
 
