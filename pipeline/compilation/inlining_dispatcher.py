@@ -9,17 +9,15 @@ wrappers through which Python and C call it, and its versions for constants, whi
 from collections.abc import Mapping
 from typing import Any
 
-from numba.core import compiler, types, typing
-from numba.core.codegen import JITCodeLibrary
-from numba.core.dispatcher import _FunctionCompiler
-from numba.core.registry import CPUDispatcher
+from numba import core
 
-# numba has no stubs: its types, signatures and results are `Any` here.
+# Its internals have types here and there, which do not fit each other.
+_core: Any = core
 _Types = tuple[Any, ...]
 _NO_CALLS_FROM_C: Mapping[str, object] = {"no_cfunc_wrapper": True}
 
 
-class InliningDispatcher(CPUDispatcher):
+class InliningDispatcher(_core.registry.CPUDispatcher):
     """A function that Python calls as it calls one of `numba.njit`, and that compiled functions inline."""
 
     def __init__(
@@ -27,7 +25,7 @@ class InliningDispatcher(CPUDispatcher):
         py_func: Any,
         locals: Any = None,  # noqa: A002 (numba's name)
         targetoptions: Mapping[str, object] | None = None,
-        pipeline_class: Any = compiler.Compiler,
+        pipeline_class: Any = _core.compiler.Compiler,
     ) -> None:
         options = {**(targetoptions or {}), **_NO_CALLS_FROM_C}
         super().__init__(py_func, locals, options, pipeline_class)
@@ -43,22 +41,23 @@ class InliningDispatcher(CPUDispatcher):
             self.targetctx.insert_user_function(_key(self, args), result.fndesc, [result.library])
             self._inlined[args] = result.signature
         name = self.py_func.__name__
-        return typing.make_concrete_template(name, key=name, signatures=[self._inlined[args]]), pysig, args, {}
+        template = _core.typing.make_concrete_template(name, key=name, signatures=[self._inlined[args]])
+        return template, pysig, args, {}
 
     def get_overload(self, sig: _Types) -> object:
         """Returns the key under which a caller finds the function that it inlines."""
         return _key(self, tuple(sig))
 
 
-class _InlinedCompiler(_FunctionCompiler):
+class _InlinedCompiler(_core.dispatcher._FunctionCompiler):
     """Compiles up to LLVM's language: no wrapper, no machine code."""
 
     def _compile_core(self, args: _Types, return_type: Any) -> Any:
-        flags = compiler.Flags()
+        flags = _core.compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         flags.no_cpython_wrapper = flags.no_compile = True
         context = self.targetdescr.target_context
-        return compiler.compile_extra(
+        return _core.compiler.compile_extra(
             self.targetdescr.typing_context,
             context,
             self.py_func,
@@ -70,7 +69,7 @@ class _InlinedCompiler(_FunctionCompiler):
         )
 
 
-class _InlinedLibrary(JITCodeLibrary):
+class _InlinedLibrary(_core.codegen.JITCodeLibrary):
     """A module that others link: LLVM optimises it there, with all that it is inlined into."""
 
     def _optimize_final_module(self) -> None:
@@ -87,5 +86,5 @@ def _key(dispatcher: InliningDispatcher, args: _Types) -> tuple[object, ...]:
 
 def _widened(kind: Any) -> Any:
     """Returns the type for which a function is compiled: no constants, and all signed integers as one type."""
-    kind = types.unliteral(kind)
-    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
+    kind = _core.types.unliteral(kind)
+    return _core.types.int64 if isinstance(kind, _core.types.Integer) and kind.signed else kind
