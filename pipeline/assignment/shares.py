@@ -8,7 +8,6 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment.epochs import Epoch
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
