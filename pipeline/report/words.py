@@ -20,6 +20,7 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "delayed_delivery": "the producer had asked for a later delivery",
         "replay_queue": "the broker had read the entries before, could not send them then, and kept them in the queue "
         "of what it reads again",
+        "overdue": "the delay that the producer had asked for was over, and the trace does not show what it waited for",
         "not_read_yet": "the broker had not read so far in the topic",
         "dispatch_rate_limit": "a dispatch rate that somebody had set was used up",
         "ack_holes_limit": "more gaps between acknowledged entries than the cursor keeps, so the broker paused",

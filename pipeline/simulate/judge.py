@@ -18,17 +18,20 @@ from dispatch_audit.pipeline.simulate.output.rows import RowWriter
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
-from dispatch_audit.pipeline.trace import Manifest
+from dispatch_audit.pipeline.trace.manifest import Manifest, Recorder
 
 # Bounds what a batch of rows needs while it is made and packed.
 _EVENTS_MAX = 50_000
+# Whether or not any of a kind happens in a simulation.
+_EVENTS = frozenset({"publish", "dispatch", "ack", "redeliver", "flow", "join", "leave", "reset", "settings"})
 # A simulated row is written at the moment of its effect.
 _SKEW_US = 0
 
 
 def manifest_of(setup: Setup) -> Manifest:
     """The `trace.json` of a simulated trace."""
-    return Manifest(pulsar_version=setup.version, settings=_recorded(setup.broker), note="simulated")
+    recorder = Recorder(name="simulator", events=_EVENTS)
+    return Manifest(pulsar_version=setup.version, settings=_recorded(setup.broker), recorder=recorder, note="simulated")
 
 
 def _recorded(broker: Mapping[str, object]) -> dict[str, bool | int | float | str | None]:

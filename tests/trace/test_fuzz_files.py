@@ -95,7 +95,9 @@ def validated(run_embedded: EmbeddedCommands, tmp_path_factory: pytest.TempPathF
     """
     config = tmp_path_factory.mktemp("lenient") / "audit.toml"
     config.write_text('[trace]\nquarantine_ratio_max = 1.0\ntruncated_log = "quarantine"\n')
-    return lambda folder: run_embedded("validate", folder, "--config", config, "--quiet", "--format", "json")
+    return lambda folder: run_embedded(
+        "validate", folder, "--no-replay", "--config", config, "--quiet", "--format", "json"
+    )
 
 
 def counted(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:

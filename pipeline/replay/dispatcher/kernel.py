@@ -16,8 +16,8 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_overdue
-from dispatch_audit.pipeline.replay.dispatcher.delivery_order import note_delivery
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_delivery
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
