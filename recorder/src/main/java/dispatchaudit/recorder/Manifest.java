@@ -2,6 +2,7 @@ package dispatchaudit.recorder;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
@@ -27,7 +28,12 @@ final class Manifest {
                 put(settings, field, configuration);
             }
         }
-        fields.putObject("recorder").put("name", "dispatch-audit-recorder").put("version", version);
+        ObjectNode ofRecorder = fields.putObject("recorder").put("name", "dispatch-audit-recorder").put("version", version);
+        // A trace without an ack or a leave then shows that none happened, not that nobody recorded them.
+        ArrayNode events = ofRecorder.putArray("events");
+        for (Row.Event event : Row.Event.values()) {
+            events.add(event.text);
+        }
         fields.put("complete_from_start", true);
         fields.put("keys", digests ? "digest" : "plain");
         fields.put("note", "recorded by " + recorder);

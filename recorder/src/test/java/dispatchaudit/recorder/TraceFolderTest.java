@@ -8,6 +8,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -59,5 +61,16 @@ class TraceFolderTest {
         assertTrue(manifest.contains("\"keySharedUnblockingIntervalMs\" : 10"), manifest);
         assertFalse(manifest.contains("Password"), manifest);
         assertFalse(manifest.contains("brokerClient"), manifest);
+    }
+
+    @Test
+    void theManifestNamesTheKindsOfRowsThatTheRecorderWrites() throws Exception {
+        folder("current", 1_000).nextFile();
+        List<String> events = new ArrayList<>();
+        new ObjectMapper().readTree(directory.resolve("current/trace.json").toFile())
+                .at("/recorder/events").forEach(event -> events.add(event.textValue()));
+        // Permits are in the snapshots, so no row is a flow; a gap says that rows were lost, not that something happened.
+        assertEquals(List.of("publish", "dispatch", "ack", "redeliver", "join", "leave", "reset", "stats", "settings"),
+                events);
     }
 }
