@@ -120,6 +120,8 @@ class ReplayResult:
         acks_recorded: whether the trace has acknowledgements, if there were any.
         leaves_recorded: whether it has the leaves of consumers.
         last_named: by the index of the consumer, the seq of the last row or snapshot that shows it connected.
+        other_dispatcher_seq: the first row from which on the dispatcher may be of the other kind, classic or not, than
+            the profile; None: it is of that of the profile.
     """
 
     findings: Records
@@ -156,6 +158,7 @@ class ReplayResult:
     acks_recorded: bool = True
     leaves_recorded: bool = True
     last_named: Sequence[int] = ()
+    other_dispatcher_seq: int | None = None
 
     @property
     def reported_findings(self) -> Ints:

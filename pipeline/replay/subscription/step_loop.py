@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
@@ -45,6 +46,8 @@ class StepLoop:
         settings: the settings that rows and snapshots were compared with.
         reported: how far snapshots report the assignment that follows from the selector.
         limits: the limits of unacknowledged messages among them.
+        other_dispatcher_seq: the first row from which on the dispatcher may be of the other kind, classic or not, than
+            the profile; None: it is of that of the profile.
     """
 
     __slots__ = (
@@ -57,6 +60,7 @@ class StepLoop:
         "limits",
         "membership",
         "missing",
+        "other_dispatcher_seq",
         "reported",
         "settings",
         "short_until_us",
@@ -74,6 +78,7 @@ class StepLoop:
         self.settings = ComparedSettings()
         self.reported = ReportedAssignments(drains=config.profile.dispatcher == "draining")
         self.limits = LimitEvidence()
+        self.other_dispatcher_seq: int | None = None
         self._config = config
         self._recorded_late: bool | None = None
         self._refused: list[Refused] = []
@@ -137,9 +142,22 @@ class StepLoop:
                 self._look(snapshot, at)
 
     def _open(self, step: steps.DispatcherOpened) -> None:
+        if self.other_dispatcher_seq is None and self._may_be_other():
+            self.other_dispatcher_seq = self.membership.released_seq + 1
         self.dispatcher.open(step.keeps_order, step.sticky, step.drains, step.holds_back)
         if step.rehashed:
             self.dispatcher.rehash(self.membership.owners.sticky)
+
+    def _may_be_other(self) -> bool:
+        """Whether a dispatcher that is created here may be of the other kind than the profile.
+
+        The first consumer after none may find the former dispatcher, which keeps its kind; only after an unload is
+        there certainly a new one. So the kind stays open from here on, also if rows say the former value again.
+        """
+        profile = self._config.profile
+        said = [setting for setting in self.in_force.possible(CLASSIC_SETTING) if setting.where == "settings row"]
+        there_are_two = profile.classic or profile.has_classic
+        return there_are_two and any((setting.value is True) != profile.classic for setting in said)
 
     def _route(self, step: steps.EpochBegins | None) -> None:
         if step is not None:

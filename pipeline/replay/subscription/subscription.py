@@ -186,6 +186,7 @@ class Subscription:
             leaves_recorded=any(stay.left is not None for stay in membership.stays.values())
             or "leave" in self._config.written,
             last_named=dispatcher.last_named,
+            other_dispatcher_seq=loop.other_dispatcher_seq,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:

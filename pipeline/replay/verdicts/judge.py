@@ -26,6 +26,7 @@ from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
 from dispatch_audit.pipeline.replay.verdicts.missing.across_gaps import across_gaps, without_owners
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import never_recorded
+from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import without_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import (
@@ -99,7 +100,7 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
             verdicts[at] = _routed_gap(context)
     if found.owners_unknown:
         verdicts = without_owners(verdicts, context)
-    return across_gaps(never_recorded(verdicts, found), context)
+    return without_dispatcher(across_gaps(never_recorded(verdicts, found), context), found)
 
 
 def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:

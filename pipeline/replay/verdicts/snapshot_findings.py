@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
+from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
@@ -81,7 +82,7 @@ def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> t
     """The severity, the known bugs, and the reason as a clause."""
     if mismatch.undecided:
         return "not_provable", (), f"; {mismatch.undecided}"
-    if because := _perhaps_left(mismatch, found):
+    if because := perhaps_other_dispatcher(found, mismatch.snapshot.seq) or _perhaps_left(mismatch, found):
         return "not_provable", (), f"; {because}"
     if mismatch.rule == "draining_mismatch" and (because := _never_recorded(found)):
         return "not_provable", (), f"; {because}"

@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT, perhaps_gone
+from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stall_rows, stalls_beyond
@@ -54,6 +55,8 @@ def _doubt(starved: StarvedHash, found: ReplayResult) -> str:
     undecided = found.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
     if undecided is not None:
         return undecided.because
+    if because := perhaps_other_dispatcher(found, starved.span.to_seq):
+        return because
     return perhaps_gone(found, starved.span.to_seq) if found.acks_recorded else NO_ACKNOWLEDGEMENT
 
 

@@ -256,3 +256,22 @@ def test_windows_cut_anywhere_give_the_same_tables(steps: list[tuple[str, int | 
     config = ReplayConfig(profile, "4.0.8", profile.broker(LIMITED), SKEW_US, 1_000_000, unsettled_us=60_000_000)
     at_once = folded(told_by_windows([log.rows], config, []))
     assert folded(told_by_windows([log.rows], config, sorted(cuts))) == at_once
+
+
+@pytest.mark.parametrize("off_first", [False, True])
+def test_a_pause_until_acknowledgements_close_holes_is_judged_by_the_switch_during_it(off_first: bool) -> None:
+    log = Log()
+    log.join(1)
+    log.flow(1, 100)
+    send(log, range(7))
+    log.ack(1, 1, 3, 5)
+    if off_first:
+        say(log, {"dispatcherPauseOnAckStatePersistentEnabled": False})
+    log.publish(7)
+    log.now_us += 2_000_000
+    if not off_first:
+        say(log, {"dispatcherPauseOnAckStatePersistentEnabled": False})
+    log.dispatch(1, 7)
+    claimed = {"dispatcherPauseOnAckStatePersistentEnabled": True, "managedLedgerMaxUnackedRangesToPersist": 2}
+    found = replayed(log.rows, settings={**AUTO_SPLIT, **claimed}).weighed
+    assert found["stalled", "violation"] == off_first

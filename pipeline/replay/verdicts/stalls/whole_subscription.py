@@ -34,7 +34,7 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange
+from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
 from dispatch_audit.pipeline.utc import moment
 
@@ -58,13 +58,20 @@ def stall_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Rows:
     """The stalls of the whole subscription and the growths of replay that the window reports."""
     return [
         *(
-            _stall_row(
-                stall, names, config, found.keeps_order, found.doubts.between(stall.span.from_seq, stall.span.to_seq)
-            )
+            _stall_row(stall, names, config, found.keeps_order, _doubts(stall, found))
             for stall in found.reported_stalls
         ),
         *_growth_rows(found, names, config),
     ]
+
+
+def _doubts(stall: Blocked, found: ReplayResult) -> list[str]:
+    """Why a stall is not provable although its rows show it, as clauses."""
+    undecided = found.doubts.between(stall.span.from_seq, stall.span.to_seq)
+    # The owners of the waiting hashes decide which consumers could have been sent something.
+    of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
+    other = perhaps_other_dispatcher(found, stall.span.to_seq)
+    return [*of_owners, *([other] if other else [])]
 
 
 def stalls_beyond(monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
@@ -101,13 +108,11 @@ def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str
 
 
 def _stall_row(
-    stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[UndecidedRange]
+    stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[str]
 ) -> dict[str, object]:
     """The row of a stall: nothing was sent although it could have been, and the trace does not explain it."""
     interval, kind = stall.span, kind_of(stall)
-    doubts = doubts if stall.detail["owners_matter"] else ()
     bugs = _bugs(kind, config, keeps_order) if kind.provable and not doubts else ()
-    # The owners of the waiting hashes decide which consumers could have been sent something.
     severity: Severity = "not_provable" if doubts else _severity(kind, bugs)
     consumers, seconds = int(str(stall.detail["consumers"])), (interval.to_ts - interval.from_ts) / 1e6
     root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
@@ -121,7 +126,7 @@ def _stall_row(
     if stall.blocking != NOBODY:
         unwritten = f"; the last dispatch to {names.spoken(stall.blocking)} had not reached its connection"
     why = f"; {sentence(bugs, config.release, label)}" if bugs else ""
-    why += f"; {doubts[0].because}" if doubts else ""
+    why += f"; {doubts[0]}" if doubts else ""
     if not kind.backlog_known:
         why += "; entries of which no row shows where they are, from before a reset or a skip, may have held them back"
     if kind.may_pause:
@@ -168,7 +173,9 @@ def _growth_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Row
     return [
         _growth_row(wait, int(str(wait.detail["in_replay"])), names, bugs, sentence(bugs, config.release, label))
         for wait in _whole_waits(found.reported_waits_of_consumers)
-        if int(str(wait.detail["in_replay"])) >= least and wait.span.to_ts - wait.span.from_ts >= longest_us
+        if int(str(wait.detail["in_replay"])) >= least
+        and wait.span.to_ts - wait.span.from_ts >= longest_us
+        and not perhaps_other_dispatcher(found, wait.span.to_seq)
     ]
 
 
