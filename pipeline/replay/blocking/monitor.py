@@ -112,6 +112,7 @@ class BlockingMonitor:
         "_moves",
         "_noted",
         "_pace",
+        "_pauses",
         "_rates",
         "_rates_by_time",
         "_rates_of",
@@ -148,6 +149,8 @@ class BlockingMonitor:
         # Stalls that dispatches after them may show to be pauses of a rate limit.
         self._unsettled: list[Blocked] = []
         self._pace = DispatchPace()
+        # As it was during the waits that are open: those that a row of settings ends had the switch of before.
+        self._pauses = in_force.is_on(_PAUSES)
         self._levels = ReplayLevels()
         self._recent_dispatches = RecentDispatches()
         self._rates: tuple[DispatchRate, ...] = ()
@@ -164,6 +167,7 @@ class BlockingMonitor:
     def settings_changed(self) -> None:
         """Takes over the limits that may be in force from here on."""
         self.limits = in_force_of(self.limits, self.in_force)
+        self._pauses = self.in_force.is_on(_PAUSES)
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Drops the intervals of causes that were none: the broker does not have the limit."""
@@ -301,7 +305,7 @@ class BlockingMonitor:
 
     @property
     def _pauses_at(self) -> int:
-        return self.limits.ack_holes if self.in_force.is_on(_PAUSES) else 0
+        return self.limits.ack_holes if self._pauses else 0
 
     def _note_stall(self, found: Blocked | None) -> None:
         if found is None:

@@ -261,6 +261,12 @@ def test_windows_cut_anywhere_give_the_same_tables(steps: list[tuple[str, int | 
 @pytest.mark.parametrize("off_first", [False, True])
 def test_a_pause_until_acknowledgements_close_holes_is_judged_by_the_switch_during_it(off_first: bool) -> None:
     log = Log()
+    rates = [
+        f"dispatchThrottlingRate{scope}In{of}"
+        for scope in ("", "PerTopic", "PerSubscription")
+        for of in ("Msg", "Byte")
+    ]
+    say(log, dict.fromkeys(rates, 0))
     log.join(1)
     log.flow(1, 100)
     send(log, range(7))
@@ -274,4 +280,4 @@ def test_a_pause_until_acknowledgements_close_holes_is_judged_by_the_switch_duri
     log.dispatch(1, 7)
     claimed = {"dispatcherPauseOnAckStatePersistentEnabled": True, "managedLedgerMaxUnackedRangesToPersist": 2}
     found = replayed(log.rows, settings={**AUTO_SPLIT, **claimed}).weighed
-    assert found["stalled", "violation"] == off_first
+    assert bool(found) == off_first
