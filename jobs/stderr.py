@@ -90,6 +90,9 @@ def _unexpected(error: Exception, debug: bool) -> DispatchAuditError:
 
 def _full_disk(error: BaseException | None) -> UsageError | None:
     """Returns the error for a disk without room, if that is the cause: engines and tables only pass its text on."""
+    if isinstance(error, UsageError) and any(reason in str(error) for reason in _FULL_DISK):
+        # It names the file that cannot be written, and a way out of its own.
+        return None
     while error is not None:
         for line in str(error).splitlines():
             if any(reason in line for reason in _FULL_DISK):

@@ -98,7 +98,7 @@ def _manifest(evidence: Evidence, finding: Mapping[str, Any]) -> dict[str, Any]:
         "trace_format": TRACE_FORMAT,
         "pulsar_version": manifest.pulsar_version,
         "settings": dict(manifest.settings),
-        "recorder": manifest.recorder.model_dump(),
+        "recorder": manifest.recorder.model_dump(mode="json"),
         "complete_from_start": evidence.events.config.complete_from_start,
         "keys": manifest.keys,
         "note": f"The shortest trace that gives finding {finding['finding_id']} ({finding['rule']}).",

@@ -80,8 +80,8 @@ def test_drawings_are_shown(site: Path) -> None:
 def test_the_rooms_of_the_code_are_a_table(site: Path) -> None:
     page = re.sub(r"\s+", " ", (site / "ARCHITECTURE.html").read_text())
     assert "flowchart TD" not in page
-    row = "<td><code>pipeline/trace/</code></td> <td>reading, checks, quarantine</td> <td>"
-    assert row + "<code>pipeline/engine/</code>, <code>pipeline/contract/</code>" in page
+    row = "<td><code>pipeline/trace/</code></td> <td>reads dispatch traces</td> <td>"
+    assert row + "<code>pipeline/compilation/</code>, <code>pipeline/contract/</code>" in page
 
 
 def test_numbers_of_issues_are_no_headings(site: Path) -> None:

@@ -155,12 +155,13 @@ def test_a_third_delivered_twice_changes_nothing_on_spark(
     _assert_nothing_changed(code, text, out, once)
 
 
-def test_validation_finds_such_a_log_usable_and_counts_no_repetition(
+def test_validation_finds_such_a_log_usable_and_counts_what_is_repeated(
     run_embedded: EmbeddedCommands, tmp_path: Path
 ) -> None:
     done = run_embedded("validate", _copy(tmp_path, _second_file), "--format", "json", "--quiet")
     (checked,) = json.loads(done.stdout)["traces"]
-    assert (done.returncode, checked["usable"], checked["quarantined"]) == (0, True, 0)
+    assert (done.returncode, checked["usable"]) == (0, True)
+    assert checked["quarantined"] == len(_third())
     assert checked["events"] == len(_lines()) + len(_third())
 
 

@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_written_is_one_line(run_cli: RunCli, audited: Any
     code, out, err = run_cli("audit", trace, "--out", "out", "--report", f"junit={full}")
     assert (code, out) == (2, "")
     way_out = "the audit is in the tables; choose another file and run it again"
-    assert err == f"dispatch-audit: error: a disk is full: cannot write {full}: No space left on device; {way_out}\n"
+    assert err == f"dispatch-audit: error: cannot write {full}: No space left on device; {way_out}\n"
 
 
 def logged(err: str) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def rows_of(folder: Path) -> Rows:
 def test_every_kind_of_log_gives_the_same_rows(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(tmp_path)
+    expected = rows_of(tmp_path / "trace")
     assert bytes(expected[0]["key"]) == b"key-4"
     assert len(expected) == len(GOOD_ROWS)
     publishes = events.where("event = 'publish'")
@@ -61,16 +61,16 @@ def test_every_kind_of_log_gives_the_same_rows(
 
 def test_gzip_makes_no_difference(spark: SparkSession, tmp_path: Path, write_trace: WriteTrace) -> None:
     plain = rows_of(write_trace(GOOD_ROWS))
-    (tmp_path / "events.jsonl").unlink()
+    (tmp_path / "trace" / "events.jsonl").unlink()
     assert rows_of(write_trace(GOOD_ROWS, log="events.jsonl.gz")) == plain
 
 
 def test_types_that_other_writers_choose_are_taken(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(tmp_path)
+    expected = rows_of(tmp_path / "trace")
     # As Spark infers them from the JSON: every integer is a long, and fields are in the order of the alphabet.
-    inferred = spark.read.json(str(tmp_path / "messages.jsonl"))
+    inferred = spark.read.json(str(tmp_path / "trace" / "messages.jsonl"))
     assert isinstance(inferred.schema["batch_size"].dataType, LongType)
     as_text = inferred.withColumn("snapshot", sf.to_json("snapshot"))
     as_bytes = as_text.withColumn("topic", sf.col("topic").cast("binary"))
@@ -92,7 +92,7 @@ def test_a_key_may_be_bytes_or_base64(spark: SparkSession, recording: Path, even
 def test_files_of_one_log_may_have_different_columns(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(tmp_path)
+    expected = rows_of(tmp_path / "trace")
     log = str(recording / "events")
     not_of_publish = ["phase", "consumer", "subscription", "positions", "snapshot", "ranges", "permits"]
     events.where("event = 'publish'").drop(*not_of_publish).write.parquet(log)
@@ -125,7 +125,7 @@ _NOTHING = ("int", "double", "boolean", "timestamp", "array<int>", "struct<x: in
 def test_a_column_of_nulls_may_have_any_type(
     kind: str, spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = [row for row in rows_of(tmp_path) if row["event"] == "flow"]
+    expected = [row for row in rows_of(tmp_path / "trace") if row["event"] == "flow"]
     # Each of them null in a flow.
     nulls = {
         name: sf.lit(None).cast(_NOTHING[at % len(_NOTHING)])
@@ -139,7 +139,7 @@ def test_a_column_of_nulls_may_have_any_type(
 def test_files_of_one_log_may_differ_in_the_types_of_what_is_null(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(tmp_path)
+    expected = rows_of(tmp_path / "trace")
     log = str(recording / "events+%20{1}")
     (recording / "trace.json").write_text(json.dumps(MANIFEST))
     null = sf.lit(None).cast("int")
@@ -153,7 +153,7 @@ def test_files_of_one_log_may_differ_in_the_types_of_what_is_null(
 def test_fields_of_nulls_may_have_any_type(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = [row for row in rows_of(tmp_path) if row["event"] == "ack"]
+    expected = [row for row in rows_of(tmp_path / "trace") if row["event"] == "ack"]
     no_set = sf.transform("positions", lambda p: p.withField("ack_set", sf.lit(None).cast("int")))
     acks = events.where("event = 'ack'")
     acks.withColumn("positions", no_set).write.parquet(str(recording / "events"))

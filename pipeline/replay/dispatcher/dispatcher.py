@@ -124,7 +124,6 @@ class Dispatcher:
         monitor: BlockingMonitor,
         counts_indexes: bool = False,
         exceptions: Collection[ExceptionId] = (),
-        acks_written: bool = False,
     ) -> None:
         self.policy = policy
         self.drains = False
@@ -137,7 +136,7 @@ class Dispatcher:
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         common = common_of(self._state)
-        common["counts_indexes"], common["acks_seen"] = counts_indexes, acks_written
+        common["counts_indexes"] = counts_indexes
         common["publish_skew_us"] = policy.skew_us
         take_limits(self._state, monitor.in_force)
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
@@ -170,8 +169,8 @@ class Dispatcher:
         return bool(common_of(self._state)["permits_known_by"] == BY_FLOWS)
 
     @property
-    def acks_recorded(self) -> bool:
-        """Whether the recorder writes acknowledgements, as it says or as a row shows."""
+    def acks_seen(self) -> bool:
+        """Whether a row of an acknowledgement came."""
         return bool(common_of(self._state)["acks_seen"] == 1)
 
     @property

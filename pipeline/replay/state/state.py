@@ -247,7 +247,7 @@ COMMON = np.dtype(
         ("floor_ledger", np.int64),  # the first mark-delete: acknowledgements at or below may be missing in the trace
         ("floor_entry", np.int64),
         ("resetting", np.int64),  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
-        ("acks_seen", np.int64),  # the recorder writes acknowledgements, as it says or as a row shows
+        ("acks_seen", np.int64),  # a row of an acknowledgement came
         ("starts_seen", np.int64),  # the recorder writes the decision of a dispatch, not only its end
         ("highest_dispatched_ledger", np.int64),  # since the last restart; UNKNOWN before the first
         ("highest_dispatched_entry", np.int64),

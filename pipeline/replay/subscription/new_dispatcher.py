@@ -28,7 +28,7 @@ def new_dispatcher(config: ReplayConfig) -> Dispatcher:
     monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force(), config.skew_us)
     counts_indexes = config.broker.get(_BATCH_INDEX_ACKS) is True
     exceptions = config.profile.exceptions
-    return Dispatcher(policy, config.open_entries_max, monitor, counts_indexes, exceptions, "ack" in config.written)
+    return Dispatcher(policy, config.open_entries_max, monitor, counts_indexes, exceptions)
 
 
 def _tick_ms(config: ReplayConfig) -> int:

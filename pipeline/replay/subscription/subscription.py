@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
+from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_recorded, leaves_are_recorded
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
@@ -182,9 +183,8 @@ class Subscription:
             owners_unknown=membership.owners.unknown,
             limits=loop.limits,
             waits_known=waits_known,
-            acks_recorded=dispatcher.acks_recorded,
-            leaves_recorded=any(stay.left is not None for stay in membership.stays.values())
-            or "leave" in self._config.written,
+            acks_recorded=acks_are_recorded(dispatcher, self._config.written),
+            leaves_recorded=leaves_are_recorded(membership.stays.values(), self._config.written),
             last_named=dispatcher.last_named,
             other_dispatcher_seq=loop.other_dispatcher_seq,
         )

@@ -3,6 +3,8 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed, tables_of
 
+from dispatch_audit.pipeline.replay.subscription.recorded_kinds import SENT_WITHOUT_ACK_MAX
+
 NOT_SAID: frozenset[str] = frozenset()
 
 
@@ -29,11 +31,14 @@ def log() -> Log:
     return log
 
 
-def _to_another(log: Log, *, acks: bool) -> None:
-    """Consumer 1 is sent an entry, and consumer 2 the next one of that hash."""
+def _to_another(log: Log, *, acks: bool, more: int = SENT_WITHOUT_ACK_MAX) -> None:
+    """Consumer 1 is sent an entry, and consumer 2 the next one of that hash and many others."""
     for entry, consumer, key in ((0, 1, HIGH), (1, 2, LOW), (2, 2, HIGH), (3, 1, HIGH), (4, 2, LOW)):
         log.publish(entry, key)
         log.dispatch(consumer, entry, key)
+    for entry in range(5, 5 + more):
+        log.publish(entry, LOW)
+        log.dispatch(2, entry, LOW)
     if acks:
         log.ack(2, 4)
     log.flow(1, 10)
@@ -47,17 +52,24 @@ def test_two_holders_need_acknowledgements(log: Log, acks: bool, severity: str) 
     assert told(log) == ([] if acks else ["acknowledgements"])
 
 
+def test_consumers_of_a_short_trace_may_hold_all_that_they_were_sent(log: Log) -> None:
+    _to_another(log, acks=False, more=0)
+    assert severities(log)["single_holder"] == {"violation"}
+    assert told(log) == []
+
+
 def test_a_recorder_that_says_that_it_writes_them_shows_that_there_were_none(log: Log) -> None:
     _to_another(log, acks=False)
     assert severities(log, frozenset({"ack"}))["single_holder"] == {"violation"}
 
 
+@pytest.mark.parametrize("came_back", [True, False], ids=["came-back", "stayed"])
 @pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "no-leaves"])
 @pytest.mark.parametrize("there", [True, False], ids=["there", "not-seen-again"])
 def test_what_a_consumer_owned_that_is_not_seen_again_may_be_owned_by_others(
-    log: Log, there: bool, leaves: bool
+    log: Log, there: bool, leaves: bool, came_back: bool
 ) -> None:
-    log.join(3)
+    log.join(3, name="c2" if came_back else None)
     if leaves:
         log.leave(3)
     log.publish(0, HIGH)
@@ -69,7 +81,7 @@ def test_what_a_consumer_owned_that_is_not_seen_again_may_be_owned_by_others(
     for consumer in (1, 2, *((3,) if not leaves else ())):
         if there or consumer != 1:
             log.flow(consumer, 10)
-    proven = there or leaves
+    proven = there or leaves or not came_back
     found = severities(log)
     assert found["ownership"] == {"violation" if proven else "not_provable"}
     assert told(log) == ([] if proven else ["leaves"])

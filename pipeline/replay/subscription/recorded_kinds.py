@@ -1,0 +1,46 @@
+"""Whether a recorder writes acknowledgements and leaves at all, where a trace has no row of such a kind.
+
+A short trace may have none because nothing of the kind happened, so evidence decides: so many entries were sent that
+some were acknowledged for certain, or a client came back that never left.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.membership.stays import Stay
+
+SENT_WITHOUT_ACK_MAX: Final = 1_000
+"""So many entries a subscription may be sent before one is acknowledged: a receiver queue of clients, by default."""
+
+
+def acks_are_recorded(dispatcher: Dispatcher, written: Collection[str]) -> bool:
+    """Whether the trace would have acknowledgements if there were any.
+
+    Args:
+        dispatcher: the dispatcher after all rows.
+        written: the kinds of rows that the recorder says it writes.
+    """
+    if dispatcher.acks_seen or "ack" in written:
+        return True
+    numbers = dispatcher.consumers.numbers
+    return sum(dispatcher.counts(number)[0] for number in numbers) <= SENT_WITHOUT_ACK_MAX
+
+
+def leaves_are_recorded(stays: Iterable[Stay], written: Collection[str]) -> bool:
+    """Whether the trace would have leaves if there were any.
+
+    Args:
+        stays: of all consumers.
+        written: the kinds of rows that the recorder says it writes.
+    """
+    if "leave" in written:
+        return True
+    names = Counter[str]()
+    for stay in stays:
+        if stay.left is not None:
+            return True
+        names[stay.row.name] += 1
+    # One name is also that of several consumers at a time, so it proves nothing, and doubt is enough here.
+    return all(number == 1 for number in names.values())
