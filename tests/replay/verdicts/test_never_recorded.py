@@ -85,3 +85,25 @@ def test_what_a_consumer_owned_that_is_not_seen_again_may_be_owned_by_others(
     found = severities(log)
     assert found["ownership"] == {"violation" if proven else "not_provable"}
     assert told(log) == ([] if proven else ["leaves"])
+
+
+def test_an_idle_consumer_that_is_not_seen_again_may_have_left_as_well(log: Log) -> None:
+    log.join(3)
+    for entry, consumer in ((0, 1), (1, 2)):
+        log.publish(entry, HIGH)
+        log.dispatch(consumer, entry, HIGH)
+        log.ack(consumer, entry)
+    log.flow(1, 10)
+    log.flow(2, 10)
+    assert severities(log)["ownership"] == {"not_provable"}
+
+
+@pytest.mark.parametrize(("acks", "severity"), [(True, "violation"), (False, "not_provable")])
+def test_the_count_of_redeliveries_needs_acknowledgements(log: Log, acks: bool, severity: str) -> None:
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH, count=0)
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, HIGH, count=0)
+    if acks:
+        log.ack(1, 0)
+    assert severities(log)["redelivery_count"] == {severity}

@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.contract.rules import (
     EARLY_DUPLICATE,
     MISROUTED,
     OVERTAKING,
+    REDELIVERY_COUNT,
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
@@ -23,7 +24,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 NO_ACKNOWLEDGEMENT: Final = "the trace has no row of an acknowledgement, so it does not show what consumers still held"
-_ON_ACKNOWLEDGEMENTS: Final = frozenset({SINGLE_HOLDER, *OVERTAKING, UNACKED_LIMIT})
+_ON_ACKNOWLEDGEMENTS: Final = frozenset({SINGLE_HOLDER, *OVERTAKING, UNACKED_LIMIT, REDELIVERY_COUNT})
 _ON_LEAVES: Final = frozenset({SINGLE_HOLDER, EARLY_DUPLICATE, *OVERTAKING, *MISROUTED})
 NO_LEAVE: Final = "the trace has no row of a leave, and it shows nothing of {} from then on, which may have left before"
 _UNRECORDED: Final = FindingVerdict("not_provable", because=NO_ACKNOWLEDGEMENT)
@@ -53,8 +54,7 @@ def perhaps_gone(found: ReplayResult, seq: int) -> str:
     if found.leaves_recorded:
         return ""
     for index, number in enumerate(found.numbers):
-        # One that was never sent anything is seen in few rows while it is there.
-        stay = found.stays.get(number) if found.counts[number][0] else None
+        stay = found.stays.get(number)
         if stay is not None and stay.joined is not None and stay.joined.seq < seq and found.last_named[index] < seq:
             return NO_LEAVE.format(Names(found.numbers, found.stays, found.recorders).spoken(index))
     return ""
