@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.simulate.clients.client import Client
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.series import Series
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import Counters, DispatcherState
 
@@ -59,7 +59,7 @@ class Progress:
 
     INTERVAL_US = 100_000
 
-    def __init__(self, state: DispatcherState, policy: Policy, stall_us: int) -> None:
+    def __init__(self, state: DispatcherState, policy: DispatcherPolicy, stall_us: int) -> None:
         self._state = state
         self._policy = policy
         self._stall_us = stall_us

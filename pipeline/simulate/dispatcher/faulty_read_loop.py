@@ -6,7 +6,7 @@ replay read from all reads (contract 4.2, steps 5e and 9).
 
 from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.agenda import Action
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 from dispatch_audit.pipeline.simulate.state.faults import Faults
@@ -19,7 +19,7 @@ class FaultyReadLoop(ReadLoop):
         stuck_since_us: when that was; -1: not yet.
     """
 
-    def __init__(self, state: DispatcherState, policy: Policy, sender: Sender, faults: Faults) -> None:
+    def __init__(self, state: DispatcherState, policy: DispatcherPolicy, sender: Sender, faults: Faults) -> None:
         super().__init__(state, policy, sender)
         self._faults = faults
         self.stuck_since_us = -1

@@ -3,7 +3,7 @@
 from dispatch_audit.pipeline.assignment.ranges.membership_change import DeclaredRanges
 from dispatch_audit.pipeline.errors import AssignmentError
 from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherSt
 class Membership:
     """Adds and removes consumers, each as one action under the lock."""
 
-    def __init__(self, state: DispatcherState, policy: Policy, loop: ReadLoop) -> None:
+    def __init__(self, state: DispatcherState, policy: DispatcherPolicy, loop: ReadLoop) -> None:
         self._state = state
         self._policy = policy
         self._loop = loop

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.agenda import NEVER
 from dispatch_audit.pipeline.simulate.state.dispatch_rates import RETRY_US
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
@@ -27,7 +27,7 @@ class ReadLoop:
         mark_delete_moved: whether mark-delete moved since the last clean-up of a version that cleans up in this loop.
     """
 
-    def __init__(self, state: DispatcherState, policy: Policy, sender: Sender) -> None:
+    def __init__(self, state: DispatcherState, policy: DispatcherPolicy, sender: Sender) -> None:
         self._state = state
         self._policy = policy
         self._sender = sender

@@ -1,6 +1,6 @@
 """Sends the entries of a read: grouped by consumer, charged, logged (contract 4.10)."""
 
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
 
@@ -15,7 +15,7 @@ class Sender:
 
     __slots__ = ("_policy", "_sent", "_state", "processed", "skip_next_backoff", "skip_next_replay")
 
-    def __init__(self, state: DispatcherState, policy: Policy) -> None:
+    def __init__(self, state: DispatcherState, policy: DispatcherPolicy) -> None:
         self._state = state
         self._policy = policy
         state.send = self.send

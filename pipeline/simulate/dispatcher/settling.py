@@ -1,7 +1,7 @@
 """Acknowledgements, redeliver commands, and moves of mark-delete by an administrator (contract 5)."""
 
 from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherSt
 class Settlements:
     """Removes pending entries; an acknowledgement takes no lock, so it may come between any two other events."""
 
-    def __init__(self, state: DispatcherState, policy: Policy, loop: ReadLoop) -> None:
+    def __init__(self, state: DispatcherState, policy: DispatcherPolicy, loop: ReadLoop) -> None:
         self._state = state
         self._policy = policy
         self._loop = loop

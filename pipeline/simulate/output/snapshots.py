@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
@@ -22,7 +22,7 @@ def position_text(position: int, positions: Sequence[tuple[int, int]] | None) ->
     return f"{positions[-1][0]}:{positions[-1][1] + 1}"
 
 
-def snapshot_of(state: DispatcherState, policy: Policy, positions: Sequence[tuple[int, int]] | None) -> str:
+def snapshot_of(state: DispatcherState, policy: DispatcherPolicy, positions: Sequence[tuple[int, int]] | None) -> str:
     """The state of a dispatcher as JSON, without the seqs that frame it."""
     ranges: dict[int, list[list[int]]] = {}
     for start, end, consumer in state.selector.ranges():
@@ -50,7 +50,9 @@ def snapshot_of(state: DispatcherState, policy: Policy, positions: Sequence[tupl
     )
 
 
-def _statistics(policy: Policy, consumer: Consumer, positions: Sequence[tuple[int, int]] | None) -> dict[str, object]:
+def _statistics(
+    policy: DispatcherPolicy, consumer: Consumer, positions: Sequence[tuple[int, int]] | None
+) -> dict[str, object]:
     """What a policy reports of a consumer, entries as positions."""
     found = policy.statistics(consumer)
     joined_at = found.get(_JOINED_AT)

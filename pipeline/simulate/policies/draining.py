@@ -3,7 +3,7 @@
 from heapq import heapify, heappop, heappush
 
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
-from dispatch_audit.pipeline.simulate.policies.policy import Grouped, Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy, Grouped
 from dispatch_audit.pipeline.simulate.state.agenda import NEVER
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.simulate.state.draining_hashes import DrainingHashe
 from dispatch_audit.pipeline.simulate.state.replay_queue import NO_HASH, HashQueue
 
 
-class DrainingPolicy(Policy):
+class DrainingPolicy(DispatcherPolicy):
     """Holds entries back whose hash drains at another consumer.
 
     Attributes:

@@ -6,11 +6,11 @@ from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.simulate.policies.count_per_hash import CountPerHashPolicy, per_hash
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.policies.hot_key_overflow import HotKeyOverflowPolicy, overflow_settings
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.policies.recently_joined import LastSentPolicy, RecentlyJoinedPolicy
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
-_POLICIES: Mapping[str, Callable[[DispatcherState, Mapping[str, object]], Policy]] = {
+_POLICIES: Mapping[str, Callable[[DispatcherState, Mapping[str, object]], DispatcherPolicy]] = {
     "draining": lambda state, _: DrainingPolicy(state),
     "recently_joined": lambda state, _: RecentlyJoinedPolicy(state),
     "hot_key_overflow": lambda state, options: HotKeyOverflowPolicy(state, overflow_settings(options)),
@@ -19,7 +19,7 @@ _POLICIES: Mapping[str, Callable[[DispatcherState, Mapping[str, object]], Policy
 }
 
 
-def make_policy(name: str, state: DispatcherState, options: Mapping[str, object]) -> Policy:
+def make_policy(name: str, state: DispatcherState, options: Mapping[str, object]) -> DispatcherPolicy:
     """The policy called `name`.
 
     Raises:

@@ -21,7 +21,7 @@ class Grouped(NamedTuple):
     diverted: int = 0
 
 
-class Policy(ABC):
+class DispatcherPolicy(ABC):
     """The rules of a dispatcher. It changes replay only in `group`, where it puts what it refuses.
 
     Attributes:

@@ -3,12 +3,12 @@
 from bisect import bisect_right
 
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
-from dispatch_audit.pipeline.simulate.policies.policy import Grouped, Policy
+from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy, Grouped
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
 
-class RecentlyJoinedPolicy(Policy):
+class RecentlyJoinedPolicy(DispatcherPolicy):
     """A newcomer gets nothing from its position on until mark-delete has come there; nothing drains.
 
     There is no look-ahead limit and no backoff, and an undeliverable head of replay blocks what is behind it (6.2).
