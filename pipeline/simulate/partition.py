@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.simulate.changing_settings import ChangingSettings
 from dispatch_audit.pipeline.simulate.clients.client import Broker, Client
 from dispatch_audit.pipeline.simulate.clients.processing import AtOnce, PerKey, Processing, Threads
 from dispatch_audit.pipeline.simulate.dispatcher.faulty_read_loop import FaultyReadLoop
-from dispatch_audit.pipeline.simulate.dispatcher.membership import Membership
+from dispatch_audit.pipeline.simulate.dispatcher.membership import ConsumerChanges
 from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
 from dispatch_audit.pipeline.simulate.dispatcher.settling import Settlements
@@ -69,7 +69,7 @@ class PartitionSimulation:
         self._sender = Sender(self.state, self.policy)
         self.loop = self._read_loop()
         self.settlements = Settlements(self.state, self.policy, self.loop)
-        self.membership = Membership(self.state, self.policy, self.loop)
+        self.membership = ConsumerChanges(self.state, self.policy, self.loop)
         if workload.deliver_at_us is not None:
             self.state.delayed = DelayedEntries(
                 workload.deliver_at_us, self.agenda, setup.settings.tick_us, self.loop.read_soon

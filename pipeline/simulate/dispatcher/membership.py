@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
 
-class Membership:
+class ConsumerChanges:
     """Adds and removes consumers, each as one action under the lock."""
 
     def __init__(self, state: DispatcherState, policy: DispatcherPolicy, loop: ReadLoop) -> None:
