@@ -86,7 +86,7 @@ def what_if(
             # Imported here, because `session_for` imports it while the engine starts.
             from dispatch_audit.pipeline.simulate.comparison.comparison import (  # noqa: PLC0415
                 Comparison,
-                Dispatcher,
+                VariantResult,
             )
             from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
 
@@ -101,7 +101,7 @@ def what_if(
             stderr.warning(reason)
         simulated = zip(DEFAULT_VARIANTS, setups, found, strict=True)
         dispatchers = tuple(
-            Dispatcher(variant.name, setup.version, setup.policy, *came) for variant, setup, came in simulated
+            VariantResult(variant.name, setup.version, setup.policy, *came) for variant, setup, came in simulated
         )
         comparison = Comparison(traffic, version, seed, len(taken.work), judge, dispatchers, taken.left_out, searched)
         if report_format == "text":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
+from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, VariantResult
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow
 from dispatch_audit.pipeline.simulate.series import Series
 
@@ -35,14 +35,14 @@ MEASURES: MeasuresRow = {
 STALLED = {"stalled_at_s": 2.0, "no_progress_s": 1.5, "replay_peak": 120}
 
 
-def dispatcher(name: str, replay: tuple[int, ...] = (0, 60, 100, 90), **measures: Any) -> Dispatcher:
+def dispatcher(name: str, replay: tuple[int, ...] = (0, 60, 100, 90), **measures: Any) -> VariantResult:
     """A dispatcher of 4 steps of a second, the last one half as long."""
     sent = [400 * step for step in range(1, len(replay) + 1)]
     series = Series(S, len(replay) * S - S // 2, sent, list(replay), [100, 200, 150, 100][: len(replay)])
-    return Dispatcher(name, "4.0.8", "draining", {**MEASURES, **measures}, series)
+    return VariantResult(name, "4.0.8", "draining", {**MEASURES, **measures}, series)
 
 
-def comparison(*others: Dispatcher, traffic: str = "workload.toml", **more: Any) -> Comparison:
+def comparison(*others: VariantResult, traffic: str = "workload.toml", **more: Any) -> Comparison:
     """A dispatcher that stalls as given, and others."""
     given = dispatcher("as given", (0, 60, 120), **STALLED)
     fields = {"version": "4.0.8", "seed": 7, "partitions": 1, "audited": True, **more}

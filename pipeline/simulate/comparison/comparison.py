@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Dispatcher:
+class VariantResult:
     """One of the dispatchers.
 
     Attributes:
@@ -60,12 +60,12 @@ class Comparison:
     seed: int
     partitions: int
     audited: bool
-    dispatchers: tuple[Dispatcher, ...]
+    dispatchers: tuple[VariantResult, ...]
     left_out: tuple[str, ...] = ()
     search: "Searched | None" = None
 
     @property
-    def given(self) -> Dispatcher:
+    def given(self) -> VariantResult:
         """The dispatcher of the traffic."""
         return self.dispatchers[0]
 

@@ -2,10 +2,10 @@
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.report.wording import duration, listed
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
+from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, VariantResult
 
 
-def is_bad(one: Dispatcher) -> bool:
+def is_bad(one: VariantResult) -> bool:
     """Whether a dispatcher breaks the order or stalls."""
     return one.stalls or one.violations > 0
 

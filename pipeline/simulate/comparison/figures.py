@@ -6,7 +6,7 @@ from typing import Any, Literal
 from dispatch_audit.pipeline.report.charts.dispatchers import over_time
 from dispatch_audit.pipeline.report.page.model import Figure, Table
 from dispatch_audit.pipeline.report.wording import listed, printable, sentence
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
+from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, VariantResult
 from dispatch_audit.pipeline.simulate.series import Series, with_equal_steps
 
 _NAMES = 3
@@ -112,7 +112,7 @@ def _takeaway(comparison: Comparison, values: Sequence[int], given: str, best: L
     return sentence(f"{comparison.given.name}: {given}. The {best}, {found:,}, under {under}")
 
 
-def _stall_of(one: Dispatcher) -> str:
+def _stall_of(one: VariantResult) -> str:
     return f", stalls at {one.measures['stalled_at_s']:,.1f} s" if one.stalls else ""
 
 
@@ -126,7 +126,7 @@ def _note(comparison: Comparison, what: str, together: str) -> str:
 def _chart(
     comparison: Comparison,
     values_of: Callable[[Series], Sequence[float]],
-    title_of: Callable[[Dispatcher], str],
+    title_of: Callable[[VariantResult], str],
     unit: tuple[str, str],
 ) -> dict[str, Any]:
     rows = list(_rows(comparison, values_of, title_of))
@@ -134,7 +134,7 @@ def _chart(
 
 
 def _rows(
-    comparison: Comparison, values_of: Callable[[Series], Sequence[float]], title_of: Callable[[Dispatcher], str]
+    comparison: Comparison, values_of: Callable[[Series], Sequence[float]], title_of: Callable[[VariantResult], str]
 ) -> Iterator[dict[str, Any]]:
     series = with_equal_steps([one.series for one in comparison.dispatchers])
     values = [[round(value, 1) for value in values_of(own)] for own in series]
