@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.settings import load_settings
 
 if TYPE_CHECKING:
     # It imports the simulation, which takes a second.
-    from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+    from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
 
 _MOST = 10_000_000
 _Format = Literal["text", "markdown", "json"]
@@ -85,7 +85,7 @@ def what_if(
             spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.simulate.what_if")
             # Imported here, because `session_for` imports it while the engine starts.
             from dispatch_audit.pipeline.simulate.comparison.comparison import (  # noqa: PLC0415
-                Comparison,
+                VariantComparison,
                 VariantResult,
             )
             from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
@@ -103,7 +103,9 @@ def what_if(
         dispatchers = tuple(
             VariantResult(variant.name, setup.version, setup.policy, *came) for variant, setup, came in simulated
         )
-        comparison = Comparison(traffic, version, seed, len(taken.work), judge, dispatchers, taken.left_out, searched)
+        comparison = VariantComparison(
+            traffic, version, seed, len(taken.work), judge, dispatchers, taken.left_out, searched
+        )
         if report_format == "text":
             # Imported here, because only this form needs it.
             from dispatch_audit.pipeline.simulate.comparison.text import print_comparison  # noqa: PLC0415
@@ -114,13 +116,13 @@ def what_if(
         _write(reports, comparison)
 
 
-def _write(reports: Sequence[ReportFile[_FileFormat]], comparison: "Comparison") -> None:
+def _write(reports: Sequence[ReportFile[_FileFormat]], comparison: "VariantComparison") -> None:
     for report in reports:
         text = _rendered(report.format, comparison)
         write_report(report.path, f"{text}\n".encode(), kept="the comparison is on stdout")
 
 
-def _rendered(form: _FileFormat, comparison: "Comparison") -> str:
+def _rendered(form: _FileFormat, comparison: "VariantComparison") -> str:
     if form == "json":
         return json.dumps(comparison.as_json(), indent=1)
     if form == "markdown":

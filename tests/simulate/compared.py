@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, VariantResult
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison, VariantResult
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow
 from dispatch_audit.pipeline.simulate.series import Series
 
@@ -42,8 +42,8 @@ def dispatcher(name: str, replay: tuple[int, ...] = (0, 60, 100, 90), **measures
     return VariantResult(name, "4.0.8", "draining", {**MEASURES, **measures}, series)
 
 
-def comparison(*others: VariantResult, traffic: str = "workload.toml", **more: Any) -> Comparison:
+def comparison(*others: VariantResult, traffic: str = "workload.toml", **more: Any) -> VariantComparison:
     """A dispatcher that stalls as given, and others."""
     given = dispatcher("as given", (0, 60, 120), **STALLED)
     fields = {"version": "4.0.8", "seed": 7, "partitions": 1, "audited": True, **more}
-    return Comparison(traffic, dispatchers=(given, *others), **fields)
+    return VariantComparison(traffic, dispatchers=(given, *others), **fields)

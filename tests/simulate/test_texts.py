@@ -8,7 +8,7 @@ import pytest
 from compared import MEASURES, STALLED, comparison, dispatcher
 from rich.console import Console
 
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
 from dispatch_audit.pipeline.simulate.comparison.conclusion import meaning
 from dispatch_audit.pipeline.simulate.comparison.simulation_text import print_simulation
 from dispatch_audit.pipeline.simulate.comparison.text import print_comparison
@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.simulate.what_if import Searched
 _LARGE: dict[str, Any] = {"never_sent": 1_234_567, "replay_peak": 1_234_567, "violations": 1_234, "no_progress_s": 1e4}
 
 
-def compared_text(found: Comparison, width: int = 80) -> list[str]:
+def compared_text(found: VariantComparison, width: int = 80) -> list[str]:
     stream = StringIO()
     print_comparison(found, Console(file=stream, width=width))
     return stream.getvalue().splitlines()

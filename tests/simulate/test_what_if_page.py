@@ -15,7 +15,7 @@ from outline import Outline
 
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
 from dispatch_audit.pipeline.simulate.comparison.markdown import markdown
 from dispatch_audit.pipeline.simulate.comparison.page import built_page, page_of
 from dispatch_audit.pipeline.simulate.what_if import Searched
@@ -27,7 +27,7 @@ OVERFLOW = "hot-key overflow (PIP-474)"
 LIMIT = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
 
 
-def three(**more: Any) -> Comparison:
+def three(**more: Any) -> VariantComparison:
     """A dispatcher that stalls, one that does not, and one that breaks the order and has less in replay than all."""
     overflow = dispatcher(OVERFLOW, overflowed=30, overflowed_bytes=2_000_000)
     wrong = dispatcher("last sent position (PIP-282)", (0, 10, 20, 10), violations=3, replay_peak=20)
@@ -118,7 +118,9 @@ def test_every_measure_of_the_table_is_there_with_its_meaning_and_a_value_of_eac
         ),
     ],
 )
-def test_the_summary_names_who_keeps_order_and_does_not_stall(found: Comparison, headline: str, meaning: str) -> None:
+def test_the_summary_names_who_keeps_order_and_does_not_stall(
+    found: VariantComparison, headline: str, meaning: str
+) -> None:
     page = built_page(found)
     assert (page.headline, page.meaning, page.verdict) == (headline, meaning, "violation")
 

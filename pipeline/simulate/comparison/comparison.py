@@ -41,7 +41,7 @@ class VariantResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class VariantComparison:
     """What is compared.
 
     Attributes:

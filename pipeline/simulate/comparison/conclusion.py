@@ -2,7 +2,7 @@
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.report.wording import duration, listed
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, VariantResult
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison, VariantResult
 
 
 def is_bad(one: VariantResult) -> bool:
@@ -10,7 +10,7 @@ def is_bad(one: VariantResult) -> bool:
     return one.stalls or one.violations > 0
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: VariantComparison) -> str:
     """Returns in a few words what the dispatcher as given does."""
     given = comparison.given
     if given.violations:
@@ -20,7 +20,7 @@ def headline(comparison: Comparison) -> str:
     return "Order is kept and nothing stalls as given" if comparison.audited else "Nothing stalls as given"
 
 
-def meaning(comparison: Comparison) -> str:
+def meaning(comparison: VariantComparison) -> str:
     """Returns which dispatcher of those that keep order and never stall needs the smallest replay queue."""
     stalled = ""
     if comparison.given.stalls:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from dispatch_audit.pipeline.report.charts.dispatchers import over_time
 from dispatch_audit.pipeline.report.page.model import Figure, Table
 from dispatch_audit.pipeline.report.wording import listed, printable, sentence
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, VariantResult
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison, VariantResult
 from dispatch_audit.pipeline.simulate.series import Series, with_equal_steps
 
 _NAMES = 3
@@ -14,12 +14,12 @@ _STALLED = "The upright red line is where the first stall begins."
 _SCALE = "All lanes have one scale; the dashed line is the dispatcher as given."
 
 
-def figures(comparison: Comparison) -> tuple[Figure, ...]:
+def figures(comparison: VariantComparison) -> tuple[Figure, ...]:
     """Returns the charts in the order in which they are read."""
     return (_replay(comparison), _sent(comparison), _backlog(comparison))
 
 
-def _replay(comparison: Comparison) -> Figure:
+def _replay(comparison: VariantComparison) -> Figure:
     peaks = [one.measures["replay_peak"] for one in comparison.dispatchers]
     return Figure(
         "replay",
@@ -43,7 +43,7 @@ def _replay(comparison: Comparison) -> Figure:
     )
 
 
-def _sent(comparison: Comparison) -> Figure:
+def _sent(comparison: VariantComparison) -> Figure:
     sent = [one.measures["sent"] for one in comparison.dispatchers]
     return Figure(
         "sent",
@@ -73,7 +73,7 @@ def _sent(comparison: Comparison) -> Figure:
     )
 
 
-def _backlog(comparison: Comparison) -> Figure:
+def _backlog(comparison: VariantComparison) -> Figure:
     left = [one.series.backlog[-1] for one in comparison.dispatchers]
     return Figure(
         "backlog",
@@ -104,7 +104,7 @@ def _backlog(comparison: Comparison) -> Figure:
     )
 
 
-def _takeaway(comparison: Comparison, values: Sequence[int], given: str, best: Literal["fewest", "most"]) -> str:
+def _takeaway(comparison: VariantComparison, values: Sequence[int], given: str, best: Literal["fewest", "most"]) -> str:
     found = max(values) if best == "most" else min(values)
     names = [one.name for one, value in zip(comparison.dispatchers, values, strict=True) if value == found]
     # The lanes have all names.
@@ -116,7 +116,7 @@ def _stall_of(one: VariantResult) -> str:
     return f", stalls at {one.measures['stalled_at_s']:,.1f} s" if one.stalls else ""
 
 
-def _note(comparison: Comparison, what: str, together: str) -> str:
+def _note(comparison: VariantComparison, what: str, together: str) -> str:
     step_s = with_equal_steps([one.series for one in comparison.dispatchers])[0].step_us / 1e6
     of_several = f" Of {comparison.partitions} partitions: {together}." if comparison.partitions > 1 else ""
     stalled = f" {_STALLED}" if any(one.stalls for one in comparison.dispatchers) else ""
@@ -124,7 +124,7 @@ def _note(comparison: Comparison, what: str, together: str) -> str:
 
 
 def _chart(
-    comparison: Comparison,
+    comparison: VariantComparison,
     values_of: Callable[[Series], Sequence[float]],
     title_of: Callable[[VariantResult], str],
     unit: tuple[str, str],
@@ -134,7 +134,9 @@ def _chart(
 
 
 def _rows(
-    comparison: Comparison, values_of: Callable[[Series], Sequence[float]], title_of: Callable[[VariantResult], str]
+    comparison: VariantComparison,
+    values_of: Callable[[Series], Sequence[float]],
+    title_of: Callable[[VariantResult], str],
 ) -> Iterator[dict[str, Any]]:
     series = with_equal_steps([one.series for one in comparison.dispatchers])
     values = [[round(value, 1) for value in values_of(own)] for own in series]

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
 
 if TYPE_CHECKING:
     from dispatch_audit.pipeline.simulate.what_if import Searched
 
 
-def markdown(comparison: Comparison) -> str:
+def markdown(comparison: VariantComparison) -> str:
     """A table with a row for each dispatcher; below it the result of a search, if there was one."""
     head = ["dispatcher", *(column.title for column in COLUMNS)]
     rows = ([one.name, *(column.cell(one.measures) for column in COLUMNS)] for one in comparison.dispatchers)

@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.report.page.render import rendered_as
 from dispatch_audit.pipeline.report.wording import duration
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
 from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning
 from dispatch_audit.pipeline.simulate.comparison.figures import figures
 from dispatch_audit.pipeline.simulate.comparison.markdown import search_result
@@ -58,12 +58,12 @@ class ComparisonPage:
     themes: Mapping[str, Any]
 
 
-def page_of(comparison: Comparison) -> str:
+def page_of(comparison: VariantComparison) -> str:
     """Returns the page as one HTML document."""
     return rendered_as(_TEMPLATE, built_page(comparison))
 
 
-def built_page(comparison: Comparison) -> ComparisonPage:
+def built_page(comparison: VariantComparison) -> ComparisonPage:
     """Returns what the page says."""
     return ComparisonPage(
         title=comparison.traffic,
@@ -78,7 +78,7 @@ def built_page(comparison: Comparison) -> ComparisonPage:
     )
 
 
-def _basis(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _basis(comparison: VariantComparison) -> Iterator[tuple[str, str]]:
     measures = comparison.given.measures
     yield "Traffic", comparison.traffic
     yield "Broker", f"Pulsar {comparison.version}"
@@ -90,7 +90,7 @@ def _basis(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "Simulated", f"by dispatch-audit {code_version()}"
 
 
-def _measures(comparison: Comparison) -> Iterator[MeasureRow]:
+def _measures(comparison: VariantComparison) -> Iterator[MeasureRow]:
     brokers = tuple((f"{one.version}, {one.policy.replace('_', ' ')}", False) for one in comparison.dispatchers)
     yield MeasureRow("broker and policy", "The version that was simulated, and what its dispatcher does.", brokers)
     for column in COLUMNS:
@@ -98,7 +98,7 @@ def _measures(comparison: Comparison) -> Iterator[MeasureRow]:
         yield MeasureRow(column.title, column.meaning, cells)
 
 
-def _sections(comparison: Comparison) -> Iterator[Section]:
+def _sections(comparison: VariantComparison) -> Iterator[Section]:
     lead = "A lane for each dispatcher. It is a model: a broker needs more time when its cores are busy."
     yield Section("over-time", "Over time", lead, "", (("", figures(comparison)),))
     search = comparison.search

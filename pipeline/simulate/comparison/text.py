@@ -9,7 +9,7 @@ from rich.text import Text
 
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.wording import printable
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
 from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning
 from dispatch_audit.pipeline.simulate.comparison.markdown import search_result
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow
@@ -30,7 +30,7 @@ _COLUMNS: Final[Sequence[tuple[str, Callable[[MeasuresRow], str]]]] = (
 )
 
 
-def print_comparison(comparison: Comparison, console: Console) -> None:
+def print_comparison(comparison: VariantComparison, console: Console) -> None:
     """Writes the comparison: a row for each dispatcher, the result of a search if there was one, and the conclusion.
 
     Args:
@@ -47,7 +47,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(Labelled(Text("Result", style="bold"), told), soft_wrap=True)
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: VariantComparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("dispatcher", vertical="bottom", overflow="fold")
     for heading, _ in _COLUMNS:
