@@ -50,7 +50,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class StoryEvidence:
     """What a story rests on.
 
     Attributes:
@@ -83,7 +83,7 @@ class Answer:
     source: str
     finding: Row | None = None
     story: Story | None = None
-    evidence: Evidence | None = None
+    evidence: StoryEvidence | None = None
     moment: Moment | None = None
 
 
@@ -153,7 +153,7 @@ def _refuse_outside(at_us: int, run: AuditedRun, first_us: int | None, last_us: 
         )
 
 
-def _evidence(run: AuditedRun, question: Question, group: Group, session: Callable[[], SparkSession]) -> Evidence:
+def _evidence(run: AuditedRun, question: Question, group: Group, session: Callable[[], SparkSession]) -> StoryEvidence:
     trace = run.trace(question.trace)
     rows = subscription_rows(trace, group, session() if needs_session(trace) else None)
     if not rows.num_rows:
@@ -161,7 +161,7 @@ def _evidence(run: AuditedRun, question: Question, group: Group, session: Callab
             f"{trace.path} has no row of {group.topic}, {group.subscription}",
             "pass --trace PATH, where the trace is now",
         )
-    return Evidence(run, trace, rows, packed_events(rows, group, run.config(trace)))
+    return StoryEvidence(run, trace, rows, packed_events(rows, group, run.config(trace)))
 
 
 def _hash_of(finding: Row, events: SubscriptionEvents) -> int | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.explain.answer import Evidence
+from dispatch_audit.pipeline.explain.answer import StoryEvidence
 from dispatch_audit.pipeline.explain.shortest_trace import REPLAYS_MAX, SameFinding, shortest_trace
 from dispatch_audit.pipeline.explain.story import Story
 from dispatch_audit.pipeline.explain.trace_rows import subscription_rows
@@ -55,7 +55,7 @@ class Export:
 
 
 def exported(
-    evidence: Evidence,
+    evidence: StoryEvidence,
     story: Story,
     finding: Mapping[str, Any],
     folder: Path,
@@ -92,7 +92,7 @@ def exported(
     return Export(folder, shortest.rows.num_rows, shortest.replays, shortest.finished, command)
 
 
-def _manifest(evidence: Evidence, finding: Mapping[str, Any]) -> dict[str, Any]:
+def _manifest(evidence: StoryEvidence, finding: Mapping[str, Any]) -> dict[str, Any]:
     manifest = evidence.trace.manifest
     return {
         "trace_format": TRACE_FORMAT,
@@ -128,7 +128,7 @@ def _toml(settings: Settings) -> str:
     )
 
 
-def _check(folder: Path, evidence: Evidence, finding: Mapping[str, Any]) -> None:
+def _check(folder: Path, evidence: StoryEvidence, finding: Mapping[str, Any]) -> None:
     """Reads the written rows back as an audit reads them, and makes sure that they give the finding."""
     (trace,) = open_traces([folder])
     rows = subscription_rows(trace, evidence.events.group)
@@ -136,7 +136,7 @@ def _check(folder: Path, evidence: Evidence, finding: Mapping[str, Any]) -> None
     assert holds(range(rows.num_rows)), "the written rows give the finding, as they did in memory"
 
 
-def _command(folder: Path, evidence: Evidence) -> str:
+def _command(folder: Path, evidence: StoryEvidence) -> str:
     manifest, profile = evidence.trace.manifest, evidence.run.profile
     words = ["dispatch-audit", "audit", str(folder), "--out", f"{folder}-tables"]
     if profile_for(manifest.pulsar_version, manifest.settings) != profile:
