@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.explain.at_moment import Moment, moment_at
+from dispatch_audit.pipeline.explain.at_moment import StateAtMoment, moment_at
 from dispatch_audit.pipeline.explain.audited_run import AuditedRun, finding_with, run_with, subscription_of
 from dispatch_audit.pipeline.explain.story import Middle, Story, packed_events, story_of
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
@@ -84,7 +84,7 @@ class Answer:
     finding: Row | None = None
     story: Story | None = None
     evidence: StoryEvidence | None = None
-    moment: Moment | None = None
+    moment: StateAtMoment | None = None
 
 
 def answer(question: Question, tables: Tables, session: Callable[[], SparkSession]) -> Answer:

@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Moment:
+class StateAtMoment:
     """A subscription at a moment; rows of the tables.
 
     Attributes:
@@ -35,7 +35,7 @@ class Moment:
         return [row for row in self.ranges if (row["broker"], row["consumer"]) == same]
 
 
-def moment_at(tables: Tables, run_key: str, group: Group, ts_us: int) -> Moment:
+def moment_at(tables: Tables, run_key: str, group: Group, ts_us: int) -> StateAtMoment:
     """Returns the state of a subscription at a moment."""
 
     def rows(table: str, begin: str, end: str, order: str) -> tuple[Row, ...]:
@@ -45,7 +45,7 @@ def moment_at(tables: Tables, run_key: str, group: Group, ts_us: int) -> Moment:
         return tuple(row for row in found if (row["topic"], row["subscription"]) == group)
 
     interval = ("from_ts_us", "to_ts_us")
-    return Moment(
+    return StateAtMoment(
         group,
         ts_us,
         rows("consumers", "joined_at_us", "left_at_us", "consumer"),

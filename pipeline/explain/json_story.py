@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dispatch_audit.pipeline.explain.at_moment import Moment, Row
+from dispatch_audit.pipeline.explain.at_moment import Row, StateAtMoment
 from dispatch_audit.pipeline.explain.hash_observer import SeenHash
 from dispatch_audit.pipeline.explain.steps import Step
 from dispatch_audit.pipeline.explain.story import Story
@@ -38,7 +38,7 @@ def json_story(story: Story, finding: Row | None, run_key: str) -> str:
     )
 
 
-def json_moment(found: Moment, run_key: str) -> str:
+def json_moment(found: StateAtMoment, run_key: str) -> str:
     """Returns the state of a subscription, without a newline at its end."""
     tables = {
         name: [_row(row) for row in getattr(found, name)] for name in ("consumers", "ranges", "draining", "blocks")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dispatch_audit.pipeline.explain.at_moment import Moment, Row
+from dispatch_audit.pipeline.explain.at_moment import Row, StateAtMoment
 from dispatch_audit.pipeline.explain.story import Story
 from dispatch_audit.pipeline.explain.wording import StoryWords
 from dispatch_audit.pipeline.plural import count
@@ -106,13 +106,13 @@ def _lines(story: Story) -> Iterator[_Line]:
             before = state
 
 
-def print_moment(found: Moment, source: str, console: Console) -> None:
+def print_moment(found: StateAtMoment, source: str, console: Console) -> None:
     """Writes the state of a subscription at a moment."""
     for line in _moment_lines(found, source):
         console.print(line, soft_wrap=True)
 
 
-def _moment_lines(found: Moment, source: str) -> Iterator[Text]:
+def _moment_lines(found: StateAtMoment, source: str) -> Iterator[Text]:
     group = f"{printable(found.group.topic)}, {printable(found.group.subscription)}"
     yield Text.assemble(("At", "bold"), f"      {moment(found.ts_us)}")
     yield Text.assemble(("Where", "bold"), f"   {group}")
@@ -135,7 +135,7 @@ def _section(title: str, lines: list[str]) -> Iterator[Text]:
         yield Text(f"  and {len(lines) - _SHOWN:,} more in the tables")
 
 
-def _consumer(row: Row, found: Moment) -> str:
+def _consumer(row: Row, found: StateAtMoment) -> str:
     ranges = found.ranges_of(row)
     named = ", ".join(f"{each['range_start']}-{each['range_end']}" for each in ranges[:_RANGES])
     more = f" and {len(ranges) - _RANGES} more" if len(ranges) > _RANGES else ""
