@@ -17,7 +17,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
 from dispatch_audit.pipeline.statistics.model import Consumer, Cursor, Subscription
-from dispatch_audit.pipeline.statistics.moments import Moment
+from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
 STILL_S: Final = 10.0
@@ -60,7 +60,7 @@ class Facts:
     """
 
     subscription: Subscription
-    moment: Moment
+    moment: StatisticsMoment
     movement: Movement | None
     limits: Limits
     dispatcher: Dispatcher | None = None

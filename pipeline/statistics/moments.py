@@ -53,7 +53,7 @@ class Dump:
 
 
 @dataclass(frozen=True)
-class Moment:
+class StatisticsMoment:
     """One subscription at one moment.
 
     Attributes:
@@ -79,7 +79,7 @@ class History:
 
     topic: str
     subscription: str
-    moments: tuple[Moment, ...]
+    moments: tuple[StatisticsMoment, ...]
 
 
 @dataclass
@@ -184,12 +184,12 @@ def _order(dump: Dump) -> tuple[int, int]:
     return by_name, dump.clock.at_ms or 0
 
 
-def _moments(group: _Group, name: str) -> Iterable[Moment]:
+def _moments(group: _Group, name: str) -> Iterable[StatisticsMoment]:
     if not group.stats:
         for dump in group.internal:
             cursor = dump.topic.cursors.get(name)
             if cursor is not None:
-                yield Moment(None, cursor, dump.topic.ledger, dump.clock, (dump.file,), version=dump.version)
+                yield StatisticsMoment(None, cursor, dump.topic.ledger, dump.clock, (dump.file,), version=dump.version)
         return
     partners = _partners(group)
     for at, dump in enumerate(group.stats):
@@ -199,7 +199,7 @@ def _moments(group: _Group, name: str) -> Iterable[Moment]:
         inner = partners.get(at)
         cursor = None if inner is None else inner.topic.cursors.get(name)
         own = dump.topic.cursors.get(name)
-        yield Moment(
+        yield StatisticsMoment(
             subscription=subscription,
             cursor=cursor or own,
             ledger=dump.topic.ledger if inner is None else inner.topic.ledger,

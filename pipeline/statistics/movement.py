@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dispatch_audit.pipeline.statistics.model import Consumer, Subscription
-from dispatch_audit.pipeline.statistics.moments import Moment
+from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 
 APART_S_MIN: Final = 2.0
 """Two dumps that are nearer to each other than this do not show that something stands still."""
@@ -63,7 +63,7 @@ class Movement:
         return self.seconds is None or self.seconds >= APART_S_MIN
 
 
-def movement_of(moments: Sequence[Moment]) -> Movement | None:
+def movement_of(moments: Sequence[StatisticsMoment]) -> Movement | None:
     """Returns what moved up to the last moment, since the last one before it that is some seconds away.
 
     None: there is only one moment with statistics.
@@ -76,7 +76,7 @@ def movement_of(moments: Sequence[Moment]) -> Movement | None:
     return _between(far[-1] if far else with_stats[0], last)
 
 
-def _seconds(before: Moment, after: Moment) -> float | None:
+def _seconds(before: StatisticsMoment, after: StatisticsMoment) -> float | None:
     if before.clock.at_ms is None or after.clock.at_ms is None or before.clock.source != after.clock.source:
         return None
     # Files that were copied have the age of the copy.
@@ -84,7 +84,7 @@ def _seconds(before: Moment, after: Moment) -> float | None:
     return None if before.clock.source == "age" and seconds < 1 else seconds
 
 
-def _between(before: Moment, after: Moment) -> Movement:
+def _between(before: StatisticsMoment, after: StatisticsMoment) -> Movement:
     earlier, later = before.subscription, after.subscription
     assert earlier is not None
     assert later is not None
