@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.lines.copied import copy_keys, copy_texts
-from dispatch_audit.pipeline.trace.lines.layout import LIST_FIELDS, NUMBER_FIELDS, TEXT_FIELDS, TOO_MANY, Rows
+from dispatch_audit.pipeline.trace.lines.layout import LIST_FIELDS, NUMBER_FIELDS, TEXT_FIELDS, TOO_MANY, ParsedRows
 from dispatch_audit.pipeline.trace.lines.tokens import Text
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
@@ -25,7 +25,7 @@ class ParsedColumns:
         unread_keys: for each row whether its key is not plain base64; filled by `column("key")`.
     """
 
-    def __init__(self, text: Text, rows: Rows, count: int) -> None:
+    def __init__(self, text: Text, rows: ParsedRows, count: int) -> None:
         self._text, self._rows, self._count = text, rows, count
         self.unread_keys: NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
 

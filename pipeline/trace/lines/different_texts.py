@@ -1,7 +1,7 @@
 """Numbers the different texts of each field, most often few, while its line is parsed; compiled."""
 
 from dispatch_audit.pipeline.trace.lines.compiled import compiled
-from dispatch_audit.pipeline.trace.lines.layout import DIFFERENT_MAX, NUMBERED, TABLE_SIZE, TOO_MANY, Rows
+from dispatch_audit.pipeline.trace.lines.layout import DIFFERENT_MAX, NUMBERED, TABLE_SIZE, TOO_MANY, ParsedRows
 from dispatch_audit.pipeline.trace.lines.tokens import Text
 
 # How many of the last bytes of a text decide where it is looked for; names often differ at their ends.
@@ -9,7 +9,7 @@ _LAST_BYTES = 8
 
 
 @compiled
-def number_texts(text: Text, row: int, rows: Rows) -> None:
+def number_texts(text: Text, row: int, rows: ParsedRows) -> None:
     """Numbers the texts of a parsed row, whose bytes have just been read, in the order in which they first occur."""
     for slot in range(NUMBERED.size):
         if NUMBERED[slot] and rows.text_size[slot, row] >= 0 and rows.different[slot] != TOO_MANY:
@@ -17,7 +17,7 @@ def number_texts(text: Text, row: int, rows: Rows) -> None:
 
 
 @compiled
-def _number(text: Text, slot: int, row: int, rows: Rows) -> int:
+def _number(text: Text, slot: int, row: int, rows: ParsedRows) -> int:
     begin, size = rows.text_at[slot, row], rows.text_size[slot, row]
     place = _place(text, begin, size)
     number = int(rows.number_at[slot, place])

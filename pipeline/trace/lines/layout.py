@@ -91,7 +91,7 @@ FIELD_AT: Final = np.full(NAME_TABLE_SIZE, -1, dtype=np.int64)
 FIELD_AT[_places(FIRST_FACTOR, LAST_FACTOR, SIZE_FACTOR)] = np.arange(len(FIELDS))
 
 
-class Rows(NamedTuple):
+class ParsedRows(NamedTuple):
     """The values of the rows of a block, to be filled by the compiled parser.
 
     Attributes:
@@ -148,7 +148,7 @@ class Room:
         self._lines, self._bytes = 0, 0
         self._rows = _rows_for(0, 0)
 
-    def rows(self, lines: int, size: int) -> Rows:
+    def rows(self, lines: int, size: int) -> ParsedRows:
         """Returns empty rows for a block of so many lines and bytes; those of the block before are gone."""
         if lines > self._lines or size > self._bytes:
             self._lines, self._bytes = max(lines, self._lines), max(size, self._bytes)
@@ -164,10 +164,10 @@ class Room:
         return rows
 
 
-def _rows_for(lines: int, size: int) -> Rows:
+def _rows_for(lines: int, size: int) -> ParsedRows:
     # The shortest elements: `1,`, `"",` and objects of two fields. Memory that is not filled is not taken.
     short, texts, objects = size // 2 + 1, size // 3 + 1, size // 18 + 1
-    return Rows(
+    return ParsedRows(
         line=np.empty(lines, dtype=np.int64),
         text_at=np.empty((len(TEXT_FIELDS), lines), dtype=np.int64),
         text_size=np.empty((len(TEXT_FIELDS), lines), dtype=np.int64),

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.trace.lines.layout import (
     POSITIONS,
     TEXTS,
     WORDS,
-    Rows,
+    ParsedRows,
 )
 from dispatch_audit.pipeline.trace.lines.tokens import (
     CLOSE_LIST,
@@ -37,7 +37,7 @@ from dispatch_audit.pipeline.trace.lines.tokens import (
 
 
 @compiled
-def list_end(text: Text, at: int, kind: int, rows: Rows) -> int:
+def list_end(text: Text, at: int, kind: int, rows: ParsedRows) -> int:
     """Parses the list at `at` and adds its elements to `rows`."""
     if kind == WORDS:
         return _words_end(text, at, rows.words, rows.used, 1)
@@ -54,7 +54,7 @@ def list_end(text: Text, at: int, kind: int, rows: Rows) -> int:
 
 
 @compiled
-def _item_end(text: Text, at: int, rows: Rows) -> int:
+def _item_end(text: Text, at: int, rows: ParsedRows) -> int:
     item = rows.used[0]
     if text[at] != QUOTE:
         end = null_end(text, at)
@@ -84,7 +84,7 @@ def _words_end(text: Text, at: int, words: NDArray[np.int64], used: NDArray[np.i
 
 
 @compiled
-def _element_end(text: Text, at: int, kind: int, rows: Rows) -> int:
+def _element_end(text: Text, at: int, kind: int, rows: ParsedRows) -> int:
     """Parses a position or a range; both have two numbers, and a position may have an ack set."""
     if text[at] != OPEN_OBJECT:
         return DOUBT

@@ -30,7 +30,7 @@ from dispatch_audit.pipeline.trace.lines.layout import (
     SIZES,
     SLOTS,
     TEXT,
-    Rows,
+    ParsedRows,
 )
 from dispatch_audit.pipeline.trace.lines.lists import list_end
 from dispatch_audit.pipeline.trace.lines.tokens import (
@@ -60,7 +60,7 @@ DOUBTFUL: Final = 2
 
 
 @compiled
-def parse_block(text: Text, line_at: NDArray[np.int64], verdicts: NDArray[np.int8], rows: Rows) -> int:
+def parse_block(text: Text, line_at: NDArray[np.int64], verdicts: NDArray[np.int8], rows: ParsedRows) -> int:
     """Parses every line of a block.
 
     Args:
@@ -113,7 +113,7 @@ def _copy(source: NDArray[np.int64], target: NDArray[np.int64]) -> None:
 
 
 @compiled
-def _forget(row: int, rows: Rows) -> None:
+def _forget(row: int, rows: ParsedRows) -> None:
     for slot in range(rows.text_size.shape[0]):
         rows.text_size[slot, row] = -1
     for slot in range(rows.known.shape[0]):
@@ -123,7 +123,7 @@ def _forget(row: int, rows: Rows) -> None:
 
 
 @compiled
-def _row_end(text: Text, at: int, row: int, rows: Rows) -> int:
+def _row_end(text: Text, at: int, row: int, rows: ParsedRows) -> int:
     if text[at] != OPEN_OBJECT:
         return DOUBT
     at = space_end(text, at + 1)
@@ -166,7 +166,7 @@ def _field(text: Text, at: int, end: int) -> int:
 
 
 @compiled
-def _field_end(text: Text, at: int, field: int, row: int, rows: Rows) -> int:
+def _field_end(text: Text, at: int, field: int, row: int, rows: ParsedRows) -> int:
     kind, slot = KINDS[field], SLOTS[field]
     if kind == ALONE:
         return DOUBT
