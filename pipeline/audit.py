@@ -37,7 +37,7 @@ from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
 from dispatch_audit.pipeline.run.verdict import answers_in, completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.create import open_tables
-from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.tables.schemas import QUARANTINE
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
@@ -80,7 +80,7 @@ class _Replayed:
     survey: Survey
     without_seq: RowsWithoutSeq
     tables: RunTables
-    rows: dict[str, Rows]
+    rows: dict[str, TableRows]
     stages: Stages
     started_at_us: int
 
@@ -289,7 +289,7 @@ def _counted(found: _Replayed) -> QuarantineCounts:
     return QuarantineCounts(early, sum(counts.values()) - early - found.without_seq.number, repeated)
 
 
-def _first_of_replay(quarantine: Rows) -> RefusedRow:
+def _first_of_replay(quarantine: TableRows) -> RefusedRow:
     """Returns the first row, by file and line, that the replay refused; at least one is there."""
     rows = quarantine.select("reason", "detail", "file", "line")
     of_replay = rows.filter(pc.is_in(rows["reason"], pa.array(STATEFUL.keys() - {REPEATED_ROW})))

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, decoded_batches
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of
-from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.trace.workers.good_columns import good_columns
 
@@ -38,7 +38,7 @@ _KEYS: Final = "key_id LONG, key BINARY"
 _KEYS_ARROW: Final = pa.schema([("key_id", pa.int64()), ("key", pa.binary())])
 
 
-def with_keys(rows: Rows, keys: Mapping[Entry, bytes]) -> Rows:
+def with_keys(rows: TableRows, keys: Mapping[Entry, bytes]) -> TableRows:
     """Returns rows with `topic`, `ledger_id` and `entry_id` with their column `key` filled in."""
     named = {entry: key_text(key) for entry, key in keys.items()}
 
@@ -50,7 +50,7 @@ def with_keys(rows: Rows, keys: Mapping[Entry, bytes]) -> Rows:
 
 
 def keys_of(
-    rows: Sequence[Rows], staged: DataFrame, spark: SparkSession, earlier: Trace | None = None
+    rows: Sequence[TableRows], staged: DataFrame, spark: SparkSession, earlier: Trace | None = None
 ) -> dict[Entry, bytes]:
     """Returns the key of each entry, where the trace has one.
 
@@ -71,7 +71,7 @@ def keys_of(
     return found
 
 
-def _wanted(rows: Sequence[Rows]) -> dict[Entry, set[int]]:
+def _wanted(rows: Sequence[TableRows]) -> dict[Entry, set[int]]:
     """Returns the entries that rows name, with the known ids of their keys."""
     wanted: dict[Entry, set[int]] = {}
     for columns in (some.select(*_ENTRY, "key_id").to_pydict() for some in rows):

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 
 from dispatch_audit.pipeline.contract.answers import Order, Progress, worst_order, worst_progress
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, Severity
-from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.rows import TableRows
 
 
 class Answers(NamedTuple):
@@ -17,7 +17,7 @@ class Answers(NamedTuple):
     held_up_seconds: float
 
 
-def answers_in(coverage: Rows | None) -> Answers:
+def answers_in(coverage: TableRows | None) -> Answers:
     """Returns the answers on a run.
 
     Args:
@@ -30,7 +30,7 @@ def answers_in(coverage: Rows | None) -> Answers:
     return Answers(worst_order(order), worst_progress(progress), max(seconds, default=0.0))
 
 
-def severities_in(metrics: Rows | None) -> list[Severity]:
+def severities_in(metrics: TableRows | None) -> list[Severity]:
     """Returns the severities with at least one finding."""
     if metrics is None:
         return []
@@ -38,7 +38,7 @@ def severities_in(metrics: Rows | None) -> list[Severity]:
     return [severity for total, severity in zip(totals, COUNT_COLUMNS.values(), strict=True) if total]
 
 
-def completeness_of(coverage: Rows | None, rows: int, refused: int) -> float:
+def completeness_of(coverage: TableRows | None, rows: int, refused: int) -> float:
     """Returns the share of the rows that could carry a verdict; each partition weighs as much as it has rows.
 
     Rows that a recorder dropped count as rows without a verdict.
@@ -56,7 +56,7 @@ def completeness_of(coverage: Rows | None, rows: int, refused: int) -> float:
     return readable * judged / (replayed + dropped) if replayed else readable
 
 
-def _totals(rows: Rows, *columns: str) -> list[int]:
+def _totals(rows: TableRows, *columns: str) -> list[int]:
     """Returns the sums of columns of few rows."""
     table = rows.select(*columns)
     return [pc.sum(table[name]).as_py() or 0 for name in columns]

@@ -22,7 +22,7 @@ Values = Callable[[pa.RecordBatch], pa.Array]
 """Computes a column from a batch of rows."""
 
 
-class Rows(Protocol):
+class TableRows(Protocol):
     """Rows for one table, without `run_key` and timestamps."""
 
     def select(self, *columns: str) -> pa.Table:
@@ -31,7 +31,7 @@ class Rows(Protocol):
     def counts(self, column: str) -> dict[Any, int]:
         """Returns the number of rows by the value of a column."""
 
-    def with_column(self, name: str, values: Values) -> "Rows":
+    def with_column(self, name: str, values: Values) -> "TableRows":
         """Returns the rows with other values in one column."""
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
 from dispatch_audit.pipeline.tables.target import Target
 
@@ -48,7 +48,7 @@ class Staging(ABC):
         """Evaluates and stages rows of a trace under a name; returns them as staged. Raises as `keep` does."""
 
     @abstractmethod
-    def keep(self, results: DataFrame) -> dict[str, Rows]:
+    def keep(self, results: DataFrame) -> dict[str, TableRows]:
         """Evaluates and stages `results`; returns the rows by table.
 
         Args:
@@ -59,7 +59,7 @@ class Staging(ABC):
         """
 
     @abstractmethod
-    def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:
+    def rows_of(self, table: TableSchema, frame: DataFrame) -> TableRows:
         """Returns the rows of a frame, which has the columns of `table.arrow_schema` in any order."""
 
     @abstractmethod

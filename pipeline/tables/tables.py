@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 
-from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
@@ -64,13 +64,13 @@ class Tables(Protocol):
     def frame(self, table_name: str, columns: Sequence[str], run_key: str) -> DataFrame:
         """Returns the rows of a run for Spark's workers."""
 
-    def append(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def append(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Adds rows of a run. Raises ConflictError."""
 
-    def overwrite(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def overwrite(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Replaces the rows of a run. Raises ConflictError."""
 
-    def write_absent(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def write_absent(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Writes rows of a run that the table has none of. Raises ConflictError, also if it has some."""
 
     def delete(self, table_name: str, run_key: str) -> None:

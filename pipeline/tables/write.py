@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.errors import GaveWayError
 from dispatch_audit.pipeline.tables.payload import record_batch
-from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.rows import TableRows, held_rows
 from dispatch_audit.pipeline.tables.schemas import RUNS, TABLES
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
@@ -67,7 +67,7 @@ class RunTables:
         """
         return self.staging.keep_rows(rows, name)
 
-    def stage(self, results: DataFrame) -> dict[str, Rows]:
+    def stage(self, results: DataFrame) -> dict[str, TableRows]:
         """Runs the replay once and stages its result.
 
         Args:
@@ -81,11 +81,11 @@ class RunTables:
         """
         return self.staging.keep(results)
 
-    def rows_of(self, table_name: str, frame: DataFrame) -> Rows:
+    def rows_of(self, table_name: str, frame: DataFrame) -> TableRows:
         """Returns the rows of a frame for a table; the frame has all columns but `run_key` and timestamps."""
         return self.staging.rows_of(TABLES[table_name], frame)
 
-    def write(self, rows: Mapping[str, Rows]) -> None:
+    def write(self, rows: Mapping[str, TableRows]) -> None:
         """Replaces the rows of this run in every table but `runs`.
 
         Args:
@@ -108,7 +108,7 @@ class RunTables:
         """Whether this attempt retries after a conflict; not if another attempt has written the row of `runs`."""
         return self.staging.goes_first() and not self._is_held(RUNS)
 
-    def _write(self, rows: Mapping[str, Rows]) -> None:
+    def _write(self, rows: Mapping[str, TableRows]) -> None:
         is_first_try = not self._number
         # Taken before looking for other attempts: one that is not seen has staged nothing yet, and it takes its number
         # after that, so the number is higher.
@@ -161,7 +161,7 @@ class RunTables:
     def _is_held(self, table: TableSchema) -> bool:
         return is_held(self.tables, table.name, self.run_key)
 
-    def _replace(self, table: TableSchema, rows: Rows | None) -> None:
+    def _replace(self, table: TableSchema, rows: TableRows | None) -> None:
         if rows is not None:
             write = self.tables.overwrite if table.name in self._held else self.tables.append
             write(table, rows, self.run_key, self._number)

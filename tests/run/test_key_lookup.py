@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, staged, staged_payload
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
-from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.rows import TableRows, held_rows
 from dispatch_audit.pipeline.tables.table_schema import Column, TableSchema
 from dispatch_audit.pipeline.trace import open_traces
 from dispatch_audit.udfs.sticky_key_hash import key_ids
@@ -74,12 +74,12 @@ _TABLE = TableSchema(
 )
 
 
-def _rows(entries: Sequence[tuple[str, int | None, int | None]], key_id: int | None) -> Rows:
+def _rows(entries: Sequence[tuple[str, int | None, int | None]], key_id: int | None) -> TableRows:
     named = [dict(zip(("topic", "ledger_id", "entry_id", "key_id"), (*e, key_id), strict=True)) for e in entries]
     return held_rows(_TABLE, [pa.RecordBatch.from_pylist(named, _TABLE.arrow_schema)])
 
 
-def _entries(key_id: int | None = None) -> list[Rows]:
+def _entries(key_id: int | None = None) -> list[TableRows]:
     # The last is a hash of which nothing was sent.
     return [_rows(WANTED[:3], key_id), _rows([*WANTED[2:], ("a", None, None)], key_id)]
 

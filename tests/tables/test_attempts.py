@@ -16,7 +16,7 @@ from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, contents, few_tables, r
 from dispatch_audit.pipeline.errors import GaveWayError
 from dispatch_audit.pipeline.tables import staging
 from dispatch_audit.pipeline.tables.delta_rs import local_staging
-from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.threads import at_one_time
 from dispatch_audit.pipeline.tables.through_spark import spark_staging
@@ -113,7 +113,9 @@ def test_of_attempts_that_write_at_one_time_one_gets_through(
         for tables in attempts:
             tables.tables = tables_that_meet(tables.tables, barrier)
 
-        def write(number: int, attempts: list[RunTables] = attempts, staged: list[dict[str, Rows]] = staged) -> bool:
+        def write(
+            number: int, attempts: list[RunTables] = attempts, staged: list[dict[str, TableRows]] = staged
+        ) -> bool:
             try:
                 attempts[number].write(staged[number])
                 attempts[number].finish({**ROWS["runs"], "started_at_us": number})

@@ -10,7 +10,7 @@ from table_rows import ROWS, columns
 
 from dispatch_audit.pipeline.tables.create import open_tables
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode, record_batch
-from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.rows import TableRows, held_rows
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.tables import Tables
 from dispatch_audit.pipeline.tables.target import Target, parse_target
@@ -78,7 +78,7 @@ def by_uri(folder: Path) -> str:
     return f"file://{folder}"
 
 
-def held(rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, Rows]:
+def held(rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, TableRows]:
     """Rows by name of the table, as the audit hands them to the tables."""
     return {name: held_rows(TABLES[name], [record_batch(name, columns(*of_table))]) for name, of_table in rows.items()}
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.counting import written_by_workers
 from dispatch_audit.pipeline.tables.payload import batches_in
-from dispatch_audit.pipeline.tables.rows import ArrowRows, Rows, held_rows
+from dispatch_audit.pipeline.tables.rows import ArrowRows, TableRows, held_rows
 from dispatch_audit.pipeline.tables.schemas import TRAVELLING
 from dispatch_audit.pipeline.tables.staging import STAGED, Staging
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
@@ -47,7 +47,7 @@ class LocalStaging(Staging):
         folder = glob_of(str(self._folder(name)))
         return rows.sparkSession.read.schema(rows.schema).parquet(f"file://{folder}")
 
-    def keep(self, results: DataFrame) -> dict[str, Rows]:
+    def keep(self, results: DataFrame) -> dict[str, TableRows]:
         """Evaluates and stages the result of a replay; returns the rows by table."""
         files = self._all_written(results, "result")
         held: dict[str, list[pa.RecordBatch]] = {}
@@ -68,7 +68,7 @@ class LocalStaging(Staging):
             for name in sorted(bytes_of)
         }
 
-    def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:
+    def rows_of(self, table: TableSchema, frame: DataFrame) -> TableRows:
         """Stages the rows of a frame, because workers make them and the driver writes them."""
         self._write(frame, table.name)
         files = self._files(table.name)

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
-from dispatch_audit.pipeline.tables.rows import ArrowRows, Rows
+from dispatch_audit.pipeline.tables.rows import ArrowRows, TableRows
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
@@ -117,15 +117,15 @@ class LocalTables:
         frame = self.spark.read.schema(schema).parquet(*(f"file://{glob_of(unquote(file))}" for file in files))
         return frame.select(*columns)
 
-    def append(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def append(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Adds rows of a run."""
         self._write(table, rows, run_key, number, mode="append")
 
-    def overwrite(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def overwrite(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Replaces the rows of a run."""
         self._write(table, rows, run_key, number, mode="overwrite", predicate=of_run(run_key))
 
-    def write_absent(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def write_absent(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Writes rows of a run that the table has none of."""
         found = self._opened(table.name)
         # The write is refused if anything of the run comes after this version of the table.
@@ -147,7 +147,13 @@ class LocalTables:
         return LocalStaging(self.target, run_key)
 
     def _write(
-        self, table: TableSchema, rows: Rows, run_key: str, number: int, found: DeltaTable | None = None, **how: Any
+        self,
+        table: TableSchema,
+        rows: TableRows,
+        run_key: str,
+        number: int,
+        found: DeltaTable | None = None,
+        **how: Any,
     ) -> None:
         """Writes rows on top of a version of a table; None: the newest."""
         assert isinstance(rows, ArrowRows), "rows are staged for the driver"

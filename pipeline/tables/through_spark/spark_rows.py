@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from dispatch_audit.pipeline.tables.rows import ArrowRows, Rows, Values, replaced
+from dispatch_audit.pipeline.tables.rows import ArrowRows, TableRows, Values, replaced
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
 
 
@@ -41,7 +41,7 @@ class SparkRows:
         return SparkRows(self.table, self.frame.mapInArrow(replace, self.table.written_spark_schema))
 
 
-def frame_of(spark: SparkSession, rows: Rows) -> DataFrame:
+def frame_of(spark: SparkSession, rows: TableRows) -> DataFrame:
     """Returns rows as a frame of Spark."""
     if isinstance(rows, SparkRows):
         return rows.frame

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, batches_in, decode
-from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.rows import TableRows, held_rows
 from dispatch_audit.pipeline.tables.schemas import TRAVELLING
 from dispatch_audit.pipeline.tables.staging import STAGED, Staging
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
@@ -34,7 +34,7 @@ class SparkStaging(Staging):
         self.check_all_arrived(rows_written, staged.count())
         return staged
 
-    def keep(self, results: DataFrame) -> dict[str, Rows]:
+    def keep(self, results: DataFrame) -> dict[str, TableRows]:
         """Evaluates and stages the result of a replay; returns the rows by table."""
         staged, rows_written = self._staged(results, "result")
         # Added up on the driver: an exchange would cost more than collecting the few numbers.
@@ -47,7 +47,7 @@ class SparkStaging(Staging):
         payloads: dict[str, list[bytes]] = {}
         for row in staged.where(sf.col("table").isin(small)).collect():
             payloads.setdefault(row["table"], []).append(bytes(row["payload"]))
-        found: dict[str, Rows] = {}
+        found: dict[str, TableRows] = {}
         for name in sorted(bytes_of):
             if name in payloads:
                 batches = [batch for payload in payloads[name] for batch in batches_in(payload)]
@@ -56,7 +56,7 @@ class SparkStaging(Staging):
                 found[name] = SparkRows(TRAVELLING[name], decode(staged, name))
         return found
 
-    def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:
+    def rows_of(self, table: TableSchema, frame: DataFrame) -> TableRows:
         """Returns the rows of a frame, which stay in Spark."""
         return SparkRows(table, frame.select(*table.written_spark_schema.names))
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.spark_errors import reason_of
-from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
 from dispatch_audit.pipeline.tables.tables import ConflictError, is_held, of_run
@@ -94,17 +94,17 @@ class SparkTables:
         """Returns the rows of a run for Spark's workers."""
         return self.target.read(self.spark, table_name).where(of_run(run_key)).select(*columns)
 
-    def append(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def append(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Adds rows of a run."""
         with _conflicts():
             self._writer(table, rows, run_key, number).append()
 
-    def overwrite(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def overwrite(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Replaces the rows of a run."""
         with _conflicts():
             self._writer(table, rows, run_key, number).overwrite(sf.col(RUN_KEY) == run_key)
 
-    def write_absent(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+    def write_absent(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> None:
         """Writes rows of a run that the table has none of."""
         if is_held(self, table.name, run_key):
             raise ConflictError(f"{table.name} has rows of run {run_key}")
@@ -120,7 +120,7 @@ class SparkTables:
         """Returns the staging area of a new attempt at a run."""
         return SparkStaging(self.spark, self.target, run_key)
 
-    def _writer(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> DataFrameWriterV2:
+    def _writer(self, table: TableSchema, rows: TableRows, run_key: str, number: int) -> DataFrameWriterV2:
         complete = _complete(table, frame_of(self.spark, rows), run_key)
         writer = complete.writeTo(self.target.identifier(table.name))
         return writer.option("txnAppId", run_key).option("txnVersion", str(number))
