@@ -30,7 +30,7 @@ _WAY_OUT: Final = (
 )
 
 
-class Kind(IntEnum):
+class OwnershipSign(IntEnum):
     """The kinds of rows by what they show about the owner of a topic."""
 
     ANY = 0  # all rows, for the bounds of a recorder
@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
     Attributes:
         topic: the topic of the rows.
         broker: the name of the recorder, "" if it has none.
-        kind: a `Kind`.
+        kind: a `OwnershipSign`.
         first_seq: the lowest seq.
         last_seq: the highest seq.
         first_us: the lowest wall clock.
@@ -102,12 +102,12 @@ def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
     found: list[Stretch] = []
     for kinds, gap_us in ((kind * 0, None), (kind, skew_us)):
         order = np.lexsort((seq, kinds))
-        order = order[kinds[order] > Kind.ANY] if gap_us is not None else order
+        order = order[kinds[order] > OwnershipSign.ANY] if gap_us is not None else order
         if order.size == 0:
             continue
         breaks = np.diff(kinds[order]) != 0
         if gap_us is not None:
-            breaks |= (np.abs(np.diff(ts_us[order])) > gap_us) | (kinds[order][1:] == Kind.ARRIVES)
+            breaks |= (np.abs(np.diff(ts_us[order])) > gap_us) | (kinds[order][1:] == OwnershipSign.ARRIVES)
         starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
         first, last = order[starts], order[np.append(starts[1:] - 1, order.size - 1)]
         bounds = zip(
@@ -124,26 +124,26 @@ def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
 
 
 _KIND_OF_CODE: Final = {
-    Code.PUBLISH: Kind.OWNS,
-    Code.PUBLISH_DELAYED: Kind.OWNS,
+    Code.PUBLISH: OwnershipSign.OWNS,
+    Code.PUBLISH_DELAYED: OwnershipSign.OWNS,
     # Snapshots.
-    Code.MARK_DELETE: Kind.OWNS,
-    Code.OTHER: Kind.OWNS,
+    Code.MARK_DELETE: OwnershipSign.OWNS,
+    Code.OTHER: OwnershipSign.OWNS,
     # Ends of dispatches may come late: a connection still takes them while the topic moves to another broker.
-    Code.DISPATCH_START: Kind.SENDS,
-    Code.JOIN_START: Kind.ARRIVES,
-    Code.JOIN_END: Kind.JOINED,
-    Code.RESET_START: Kind.ARRIVES,
-    Code.RESET_END: Kind.ARRIVES,
+    Code.DISPATCH_START: OwnershipSign.SENDS,
+    Code.JOIN_START: OwnershipSign.ARRIVES,
+    Code.JOIN_END: OwnershipSign.JOINED,
+    Code.RESET_START: OwnershipSign.ARRIVES,
+    Code.RESET_END: OwnershipSign.ARRIVES,
 }
-_KINDS: Final = np.array([_KIND_OF_CODE.get(code, Kind.ANY) for code in Code], dtype=np.int64)
+_KINDS: Final = np.array([_KIND_OF_CODE.get(code, OwnershipSign.ANY) for code in Code], dtype=np.int64)
 
 
 def _kinds(events: NarrowEvents) -> NDArray[np.int64]:
     code = events.column("code")
     # The broker refused a consumer without a number.
     refused = (code == Code.JOIN_END) & (events.column("consumer") < 0)
-    return np.where(refused, Kind.ANY, _KINDS[code])
+    return np.where(refused, OwnershipSign.ANY, _KINDS[code])
 
 
 def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorders:
@@ -159,7 +159,8 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
     """
     parts = list(parts)
     bounds = {
-        broker: _bounds([p for p in parts if (p.broker, p.kind) == (broker, Kind.ANY)]) for broker in _names(parts)
+        broker: _bounds([p for p in parts if (p.broker, p.kind) == (broker, OwnershipSign.ANY)])
+        for broker in _names(parts)
     }
     names = tuple(bounds)
     if len(names) < 2:
@@ -213,7 +214,8 @@ def _bounds(parts: Sequence[Stretch]) -> Stretch:
 def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
     """The runs of the owners of the topic, one after the other."""
     owning = sorted(
-        (p for p in parts if p.kind in (Kind.OWNS, Kind.SENDS, Kind.JOINED)), key=lambda part: (part.first_us, part)
+        (p for p in parts if p.kind in (OwnershipSign.OWNS, OwnershipSign.SENDS, OwnershipSign.JOINED)),
+        key=lambda part: (part.first_us, part),
     )
     runs: list[_Run] = []
     for part in owning:
@@ -239,15 +241,21 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
         of_run = [part for part in parts if part.broker == run.broker and behind < part.first_seq <= run.last_seq]
         since_us = before.last_us - skew_us if number else 0
         arrivals = [
-            p for p in of_run if p.kind == Kind.ARRIVES and p.first_us >= since_us and p.first_seq < run.first_seq
+            p
+            for p in of_run
+            if p.kind == OwnershipSign.ARRIVES and p.first_us >= since_us and p.first_seq < run.first_seq
         ]
         seqs, times = [run.first_seq, *(p.first_seq for p in arrivals)], [run.first_us, *(p.first_us for p in arrivals)]
         begins.append(_Begin(min(seqs), min(times)))
         if behind < 0:
             continue
         # A broker that owns a topic again has lost its consumers. If it sends before any join, it never lost the topic.
-        sent = min((p for p in of_run if p.kind == Kind.SENDS), key=lambda p: p.first_seq, default=None)
-        joined = [p for p in of_run if p.kind in (Kind.JOINED, Kind.ARRIVES) and p.first_seq >= begins[-1].seq]
+        sent = min((p for p in of_run if p.kind == OwnershipSign.SENDS), key=lambda p: p.first_seq, default=None)
+        joined = [
+            p
+            for p in of_run
+            if p.kind in (OwnershipSign.JOINED, OwnershipSign.ARRIVES) and p.first_seq >= begins[-1].seq
+        ]
         orphaned = sent is not None and all(p.first_us > sent.first_us + skew_us for p in joined)
         if run.first_seq <= behind or orphaned:
             raise _overlap(topic, before.broker, run.broker, before.first_us, run.last_us)
