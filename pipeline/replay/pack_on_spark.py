@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import of_each_topic
 from dispatch_audit.pipeline.replay.packing.staged_batches import (
-    Kind,
+    StagedKind,
     staged,
     staged_lines,
     staged_payload,
@@ -74,7 +74,7 @@ def checked_rows(chunk_rows: int, texts_max: int | None = 1) -> Work:
             counts.add(found.refused)
             yield from _texts(part, found.refused if texts_max is None else _shown(found.refused, texts_max))
             yield from _lines(part, found)
-        yield staged_payload(Kind.COUNTS, counts.encode())
+        yield staged_payload(StagedKind.COUNTS, counts.encode())
 
     return work
 
@@ -187,7 +187,7 @@ class _Packer:
         yield from self._new_keys()
         # The worker is used again: release the memory of packing before it replays.
         pa.default_memory_pool().release_unused()
-        yield staged_payload(Kind.COUNTS, self.counts.encode())
+        yield staged_payload(StagedKind.COUNTS, self.counts.encode())
 
     def _packed(self) -> Iterator[pa.RecordBatch]:
         if self._waiting:
@@ -198,4 +198,4 @@ class _Packer:
     def _new_keys(self) -> Iterator[pa.RecordBatch]:
         payload = self._keys.take()
         if payload is not None:
-            yield staged_payload(Kind.KEYS, payload)
+            yield staged_payload(StagedKind.KEYS, payload)

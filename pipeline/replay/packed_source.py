@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.engine.task_number import task_number
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, Kind
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, StagedKind
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
@@ -139,7 +139,7 @@ class Reading:
 
 def counts_in(staged: DataFrame) -> list[Count]:
     """Returns the counts of the rows read, from evaluated rows of `STAGED_SCHEMA`."""
-    payloads = staged.where(sf.col("kind") == int(Kind.COUNTS)).select("events").collect()
+    payloads = staged.where(sf.col("kind") == int(StagedKind.COUNTS)).select("events").collect()
     return decoded(bytes(row["events"]) for row in payloads)
 
 

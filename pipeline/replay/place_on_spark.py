@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.packing.staged_batches import (
     BATCH_ARROW,
     BATCH_COLUMNS,
     BATCH_SCHEMA,
-    Kind,
+    StagedKind,
     decoded_batches,
     encoded,
 )
@@ -36,7 +36,7 @@ _PLACED_ARROW: Final = pa.schema([("group", pa.int32()), *BATCH_ARROW])
 
 def batches_of(staged: DataFrame) -> DataFrame:
     """The packed batches among staged rows, of `BATCH_SCHEMA`."""
-    return staged.where(sf.col("kind") == int(Kind.PACKED)).select(*BATCH_COLUMNS)
+    return staged.where(sf.col("kind") == int(StagedKind.PACKED)).select(*BATCH_COLUMNS)
 
 
 def numbers_of(groups: Sequence[Group]) -> dict[Group, int]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from dispatch_audit.pipeline.replay.packing.staged_batches import Kind
+from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind
 from dispatch_audit.pipeline.spark_errors import plain_path
 
 _ROWS: Final = (
@@ -38,7 +38,7 @@ def rows_in(staged: DataFrame) -> DataFrame:
                 for rows in pa.ipc.open_stream(payload):
                     yield _of_file(rows, plain_path(file), before.get((file, begin), 0))
 
-    texts = staged.where(sf.col("kind") == int(Kind.TEXTS)).select("topic", "first_seq", "events")
+    texts = staged.where(sf.col("kind") == int(StagedKind.TEXTS)).select("topic", "first_seq", "events")
     return texts.mapInArrow(unpack, _ROWS)
 
 
@@ -55,7 +55,7 @@ def _of_file(rows: pa.RecordBatch, file: str, lines_before: int) -> pa.RecordBat
 def _lines_before(staged: DataFrame) -> Mapping[tuple[str, int], int]:
     """Returns for each part of a file of lines how many lines the file has before it."""
     lines_of: dict[tuple[str, int], int] = {}
-    counted = staged.where(sf.col("kind") == int(Kind.LINES)).select("topic", "first_seq", "last_seq")
+    counted = staged.where(sf.col("kind") == int(StagedKind.LINES)).select("topic", "first_seq", "last_seq")
     for file, begin, lines in counted.collect():
         # Spark hands over a part in several batches.
         lines_of[file, begin] = lines_of.get((file, begin), 0) + lines

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.replay.packing.distinct_keys import keys_by_id
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, decoded_batches
+from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind, decoded_batches
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of
 from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.trace import Trace
@@ -123,7 +123,7 @@ def _keys_in(staged: DataFrame, wanted: Set[int]) -> Mapping[int, bytes]:
             rows = [{"key_id": key_id, "key": key} for key_id, key in found.items()]
             yield pa.RecordBatch.from_pylist(rows, schema=_KEYS_ARROW)
 
-    rows = staged.where(sf.col("kind") == int(Kind.KEYS)).select("events").mapInArrow(look, _KEYS).collect()
+    rows = staged.where(sf.col("kind") == int(StagedKind.KEYS)).select("events").mapInArrow(look, _KEYS).collect()
     return {row["key_id"]: bytes(row["key"]) for row in rows}
 
 

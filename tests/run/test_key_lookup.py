@@ -13,7 +13,7 @@ from trace_rows import ACK, PUBLISH
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, staged, staged_payload
+from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind, staged, staged_payload
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
 from dispatch_audit.pipeline.tables.rows import TableRows, held_rows
 from dispatch_audit.pipeline.tables.table_schema import Column, TableSchema
@@ -49,7 +49,7 @@ def _staged(spark: SparkSession, rows: Sequence[tuple[str, int, int, bytes | Non
             keys.add(batch.column("key"))
             parts.append(staged(pack(batch, profile_for("4.0.8", {}))))
         payload = keys.take()
-        parts += [] if payload is None else [staged_payload(Kind.KEYS, payload)]
+        parts += [] if payload is None else [staged_payload(StagedKind.KEYS, payload)]
     return spark.createDataFrame(pa.Table.from_batches(parts))
 
 

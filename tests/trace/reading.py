@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows, rows_with_texts
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, Kind
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, StagedKind
 from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace
@@ -50,7 +50,7 @@ def read(trace: Trace, rows: int = 1_000) -> tuple[Rows, Rows]:
 def counts_in_parts(trace: Trace, rows: int = 1_000) -> list[Count]:
     """The counts of the rows of a trace, by the work of a task."""
     staged = [row for batch in checked_rows(rows)(iter(parts_in(trace))) for row in batch.to_pylist()]
-    return decoded(row["events"] for row in staged if row["kind"] == Kind.COUNTS)
+    return decoded(row["events"] for row in staged if row["kind"] == StagedKind.COUNTS)
 
 
 def scanned(spark: SparkSession, trace: Trace) -> tuple[Rows, Rows]:

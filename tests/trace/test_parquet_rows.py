@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, mer
 from dispatch_audit.pipeline.replay.packing.staged_batches import (
     BATCH_COLUMNS,
     STAGED_SCHEMA,
-    Kind,
+    StagedKind,
     decoded,
     decoded_batches,
 )
@@ -150,7 +150,7 @@ def test_rows_of_logs_in_two_formats_are_packed_apart(tmp_path: Path) -> None:
 def _packed_in(trace: Trace, chunk_rows: int) -> list[PackedBatch]:
     """The packed batches of a task that has all files of a trace."""
     staged = pa.Table.from_batches(packed_rows(_PROFILE, chunk_rows)(iter(parts_in(trace))))
-    of_batches = staged.filter(pc.equal(staged["kind"], int(Kind.PACKED)))
+    of_batches = staged.filter(pc.equal(staged["kind"], int(StagedKind.PACKED)))
     return list(decoded_batches(of_batches.select(BATCH_COLUMNS).to_batches()))
 
 

@@ -45,7 +45,7 @@ BATCH_ARROW: Final = pa.schema(_BATCH)
 STAGED_ARROW: Final = pa.schema([("kind", pa.int32()), *_BATCH])
 
 
-class Kind(IntEnum):
+class StagedKind(IntEnum):
     """What a staged row holds."""
 
     PACKED = 0
@@ -57,11 +57,11 @@ class Kind(IntEnum):
 
 def staged(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordBatch:
     """The rows of packed batches, of `STAGED_ARROW`, with what `put` returns for their events."""
-    kind = pa.repeat(pa.scalar(int(Kind.PACKED), pa.int32()), len(packed))
+    kind = pa.repeat(pa.scalar(int(StagedKind.PACKED), pa.int32()), len(packed))
     return pa.record_batch([kind, *encoded(packed, put).columns], schema=STAGED_ARROW)
 
 
-def staged_payload(kind: Kind, payload: bytes) -> pa.RecordBatch:
+def staged_payload(kind: StagedKind, payload: bytes) -> pa.RecordBatch:
     """The row of something else than packed batches, of `STAGED_ARROW`."""
     return pa.RecordBatch.from_pylist([{"kind": int(kind), "events": payload}], schema=STAGED_ARROW)
 
@@ -74,13 +74,13 @@ def staged_texts(file: str, begin: int, rows: pa.RecordBatch | pa.Table) -> pa.R
         begin: of its part.
         rows: of `dispatch_audit.pipeline.trace.checks.rows_with_texts.TEXT_SCHEMA`.
     """
-    row = {"kind": int(Kind.TEXTS), "topic": file, "first_seq": begin, "events": bytes(stream_of(rows))}
+    row = {"kind": int(StagedKind.TEXTS), "topic": file, "first_seq": begin, "events": bytes(stream_of(rows))}
     return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
 
 
 def staged_lines(file: str, begin: int, lines: int) -> pa.RecordBatch:
     """The row of the number of lines in a part of a file, of `STAGED_ARROW`."""
-    row = {"kind": int(Kind.LINES), "topic": file, "first_seq": begin, "last_seq": lines}
+    row = {"kind": int(StagedKind.LINES), "topic": file, "first_seq": begin, "last_seq": lines}
     return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
 
 
