@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 
-Kind = Literal["join", "leave", "reset"]
+ChangeKind = Literal["join", "leave", "reset"]
 
 NEVER: Final = 1 << 62
 """After every seq and every time."""
@@ -29,7 +29,7 @@ class MembershipEvent(NamedTuple):
 
     seq: int
     ts_us: int
-    kind: Kind
+    kind: ChangeKind
     late: bool
     consumer: int
     name: str

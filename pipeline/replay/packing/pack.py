@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_positions
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import of_topics
-from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent
+from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow_parts
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import (
@@ -285,7 +285,7 @@ def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64], columns: Sequence[str
 def _membership_row(
     seq: int | None,
     ts_us: int | None,
-    kind: Kind,
+    kind: ChangeKind,
     phase: str | None,
     consumer: int | None,
     name: str | None,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent
+from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 # By time first, so that the lowest content is the earliest.
 _BY_TIME: Final = ("ts_us", *(name for name in Events._fields if name not in ("ts_us", "seq")))
-_CODES: Final[dict[Kind, Code]] = {"join": Code.JOIN_START, "leave": Code.LEAVE_START, "reset": Code.RESET_START}
+_CODES: Final[dict[ChangeKind, Code]] = {"join": Code.JOIN_START, "leave": Code.LEAVE_START, "reset": Code.RESET_START}
 _SNAPSHOTS: Final = (Code.MARK_DELETE, Code.OTHER)
 
 _R = TypeVar("_R", MembershipEvent, StatsRow, SettingsRow)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, PairedSides, Side
 
 SKEW = 10
 
 
-def _row(seq: int, kind: Kind, consumer: int = 1, *, late: bool = False, reason: str = "") -> MembershipEvent:
+def _row(seq: int, kind: ChangeKind, consumer: int = 1, *, late: bool = False, reason: str = "") -> MembershipEvent:
     return MembershipEvent(seq, seq * 100, kind, late, consumer, f"c{consumer}", False, False, (), reason)
 
 

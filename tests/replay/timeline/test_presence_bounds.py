@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from dispatch_audit.pipeline.replay.packing.events import Code, no_events
-from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, Kind, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import (
+    CLOSED_BY_BROKER,
+    ChangeKind,
+    MembershipEvent,
+    TracePoint,
+)
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, PairedSides
 from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
@@ -12,7 +17,7 @@ from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
 
 
 def _bracket(
-    since: int, until: int, kind: Kind, consumer: int, reason: str = "", join: Bracket | None = None
+    since: int, until: int, kind: ChangeKind, consumer: int, reason: str = "", join: Bracket | None = None
 ) -> Bracket:
     row = MembershipEvent(since, since * 100, kind, False, consumer, f"c{consumer}", False, False, (), reason)
     return Bracket(row, start=TracePoint(since, since * 100), end=TracePoint(until, until * 100), join=join)
