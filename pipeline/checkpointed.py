@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 _C = TypeVar("_C", bound=type)
 
 
-class Kind:
+class CheckpointKind:
     """A class whose objects may be written.
 
     Attributes:
@@ -61,7 +61,7 @@ class Kind:
         return self.of._make(values)
 
 
-KINDS: Final[dict[str, Kind]] = {}
+KINDS: Final[dict[str, CheckpointKind]] = {}
 """All kinds by name, of the classes that are imported."""
 
 
@@ -78,7 +78,7 @@ def checkpointed(name: str) -> Callable[[_C], _C]:
     def declare(of: _C) -> _C:
         if name in KINDS:
             raise ValueError(f"{KINDS[name].of.__qualname__} is the kind {name} already")
-        KINDS[name] = Kind(name, of)
+        KINDS[name] = CheckpointKind(name, of)
         return of
 
     return declare

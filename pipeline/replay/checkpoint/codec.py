@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.checkpointed import Kind
+from dispatch_audit.pipeline.checkpointed import CheckpointKind
 from dispatch_audit.pipeline.replay.checkpoint.schema import Schema, fields_of
 
 _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
@@ -98,7 +98,7 @@ class _Encoder:
             self._numbers[id(thing)] = len(self._numbers)
         return self._content(thing, of) if kind is None else self._object(thing, kind)
 
-    def _object(self, thing: Any, kind: Kind) -> dict[str, Any]:
+    def _object(self, thing: Any, kind: CheckpointKind) -> dict[str, Any]:
         self.kinds[kind.name] = kind.attributes
         return {kind.name: [self.value(value) for value in kind.values(thing)]}
 
@@ -208,7 +208,7 @@ class _Decoder:
             return self._object(self._schema.kinds[tag], content)
         return self._dict(tag, content) if tag in _DICTS else self._readers[tag](content)
 
-    def _object(self, kind: Kind, content: Sequence[Any]) -> Any:
+    def _object(self, kind: CheckpointKind, content: Sequence[Any]) -> Any:
         if len(content) != len(kind.attributes):
             raise ValueError(f"{kind.name} has {len(content)} attributes")
         if kind.is_tuple:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.checkpointed import Kind
+from dispatch_audit.pipeline.checkpointed import CheckpointKind
 
 Record: TypeAlias = "np.dtype[np.void]"
 
@@ -20,16 +20,16 @@ class Schema:
         dtypes: those of all arrays, by name.
     """
 
-    def __init__(self, kinds: Mapping[str, Kind], records: Mapping[str, Record]) -> None:
+    def __init__(self, kinds: Mapping[str, CheckpointKind], records: Mapping[str, Record]) -> None:
         """Takes the kinds and the records by their names."""
         self.kinds = kinds
         self.records = records
         plain = map(np.dtype, (np.int64, np.int32, np.int8, np.bool_))
         self.dtypes: Mapping[str, np.dtype[Any]] = {**{dtype.str: dtype for dtype in plain}, **records}
-        self._kind_of: dict[type, Kind] = {kind.of: kind for kind in kinds.values()}
+        self._kind_of: dict[type, CheckpointKind] = {kind.of: kind for kind in kinds.values()}
         self._name_of = {fields_of(dtype): name for name, dtype in records.items()}
 
-    def kind_of(self, of: type) -> Kind | None:
+    def kind_of(self, of: type) -> CheckpointKind | None:
         """The kind of a class; None: its objects are not written."""
         return self._kind_of.get(of)
 

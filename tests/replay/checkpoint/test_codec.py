@@ -13,7 +13,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.checkpointed import KINDS, Kind, checkpointed
+from dispatch_audit.pipeline.checkpointed import KINDS, CheckpointKind, checkpointed
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
 from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
@@ -50,7 +50,7 @@ class Colour(IntEnum):
 
 
 RECORD = np.dtype([("ledger", np.int64), ("marks", np.int32)])
-KINDS_HERE = (Kind("point", Point), Kind("range", Range), Kind("node", Node))
+KINDS_HERE = (CheckpointKind("point", Point), CheckpointKind("range", Range), CheckpointKind("node", Node))
 SCHEMA = Schema({kind.name: kind for kind in KINDS_HERE}, {"entry": RECORD})
 
 
@@ -76,7 +76,7 @@ def same(one: Any, other: Any) -> bool:
         factory = getattr(one, "default_factory", None) is getattr(other, "default_factory", None)
         return factory and same(list(one), list(other)) and same(list(one.values()), list(other.values()))
     if isinstance(one, Range | Node):
-        return same(Kind("", type(one)).values(one), Kind("", type(other)).values(other))
+        return same(CheckpointKind("", type(one)).values(one), CheckpointKind("", type(other)).values(other))
     return bool(one == other)
 
 
@@ -201,7 +201,7 @@ def test_a_class_declares_the_fields_of_its_bases_too() -> None:
     class Leaf(Node):
         __slots__ = ("__dict__", "weight")
 
-    assert Kind("leaf", Leaf).attributes == ("following", "weight")
+    assert CheckpointKind("leaf", Leaf).attributes == ("following", "weight")
 
 
 def test_two_classes_have_no_kind_of_one_name() -> None:
