@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, Observed
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, hashes_moved
 from dispatch_audit.pipeline.assignment.resolve import Resolved, doubtful, resolve
@@ -116,13 +116,13 @@ class AssignmentLog:
         changes: Sequence[Change],
         precedes: Precedence,
         nodes_max: int,
-        behind: Behind,
+        observed: Observed,
         passages: Sequence[tuple[int, int]],
     ) -> Resolved:
         """Puts membership changes that are new to this log in order; see `resolve.resolve`."""
         roots = [self._selector, *self._others]
         if len(changes) > 1 or self._others:
-            resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, behind, passages)
+            resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, observed, passages)
         else:
             selector = with_change(self._selector.copy(), changes[0], self._fresh)
             disputed = union(selector.disputed())
@@ -130,7 +130,7 @@ class AssignmentLog:
         if not len(resolved.worlds[0]):
             # Without consumers there is one assignment, whatever happened before.
             return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
-        shown = behind.reported is not None and resolved.worlds[0].agrees(behind.reported)
+        shown = observed.reported is not None and resolved.worlds[0].agrees(observed.reported)
         if self._complete or (resolved.complete and shown):
             return resolved
         # Without a report that shows the assignment, the owners stay open.
@@ -173,11 +173,11 @@ class AssignmentLog:
         self.undecided = resolved.undecided[-1]
         self._correct(self._selector is not entered)
 
-    def learn(self, behind: Behind) -> bool:
+    def learn(self, observed: Observed) -> bool:
         """Takes observations of the assignment in force; returns whether they correct the open epoch."""
         if not self.undecided:
             return False
-        reported = behind.reported
+        reported = observed.reported
         worlds = [self._selector, *self._others]
         if reported is not None:
             for world in worlds:
@@ -189,10 +189,10 @@ class AssignmentLog:
                 return False
             worlds, self._complete = agreeing, True
         else:
-            counts = [behind.sent.unexplained(world.routing()) for world in worlds]
+            counts = [observed.sent.unexplained(world.routing()) for world in worlds]
             worlds = [world for world, count in zip(worlds, counts, strict=True) if count <= min(counts) + MISTAKES]
             for world in worlds:
-                world.learn(behind.owner_of_range)
+                world.learn(observed.owner_of_range)
         self._selector, *self._others = worlds
         self.undecided = doubtful(worlds) if self._complete else ALL_HASHES
         return self._correct(perhaps_moved=True)

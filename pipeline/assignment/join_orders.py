@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, NO_DISPATCHES, Observed
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector, with_change
 
@@ -74,12 +74,12 @@ class Search(NamedTuple):
     Attributes:
         fresh: makes a selector without consumers, for a reset.
         nodes_max: how many intermediate assignments are examined before the search gives up.
-        behind: the observations after the changes.
+        observed: the observations after the changes.
     """
 
     fresh: Callable[[], Selector]
     nodes_max: int
-    behind: Behind
+    observed: Observed
 
     def orders(self, roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence) -> Orders:
         """All orders that lead from one of the roots to the broker's report, or that explain most dispatches.
@@ -93,7 +93,7 @@ class Search(NamedTuple):
         layers = ways.layers(roots)
         if layers is None:
             return ways.only(roots[0])
-        goals, (reported, sent) = layers[-1], self.behind
+        goals, (reported, sent) = layers[-1], self.observed
         if reported is not None:
             goals = [node for node in goals if ways.agrees(node.selector, reported)]
         elif len(goals) > 1:
@@ -103,8 +103,8 @@ class Search(NamedTuple):
             return ways.only(roots[0])
         if not goals:
             # The observations contradict every order, so they cannot decide it.
-            less = Behind(None, NO_DISPATCHES if reported is None else sent)
-            return self._replace(behind=less).orders(roots, changes, precedes)
+            less = Observed(None, NO_DISPATCHES if reported is None else sent)
+            return self._replace(observed=less).orders(roots, changes, precedes)
         return ways.found(layers, goals)
 
 
@@ -202,7 +202,7 @@ class _Ways:
         if change.consumer not in selector:
             # The broker admitted the consumer, so the conflict had not begun yet, or was over.
             return True
-        may: bool = selector.may_become(change.consumer, self._search.behind, bool(self._leaves & ~applied))
+        may: bool = selector.may_become(change.consumer, self._search.observed, bool(self._leaves & ~applied))
         return not may
 
     def _choices(self, applied: int) -> list[int]:

@@ -13,7 +13,7 @@ import numpy as np
 from dispatch_audit.pipeline.assignment.join_orders import Orders, Precedence, Search, with_open_joins
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.assignment.selectors.selector import OwnerOf, Selector, with_change
 
 
@@ -43,7 +43,7 @@ def resolve(
     precedes: Precedence,
     fresh: Callable[[], Selector],
     nodes_max: int,
-    behind: Behind,
+    observed: Observed,
     passages: Sequence[tuple[int, int]],
 ) -> Resolved:
     """Puts membership changes in order.
@@ -54,12 +54,12 @@ def resolve(
         precedes: (n, n) which of them certainly came before which, transitively.
         fresh: makes a selector without consumers, for a reset.
         nodes_max: how many intermediate assignments are examined.
-        behind: the observations after the changes, which may show their order.
+        observed: the observations after the changes, which may show their order.
         passages: the numbers of a join and of the leave of the same consumer, where it is open whether both happened
             before a snapshot among the changes or both after it.
     """
-    reported, owner_of = behind.reported, behind.owner_of_range
-    search = Search(fresh, nodes_max, behind)
+    reported, owner_of = observed.reported, observed.owner_of_range
+    search = Search(fresh, nodes_max, observed)
     orders = search.orders(roots, changes, precedes)
     learned = _learned(orders, changes, owner_of)
     if learned.any():

@@ -11,7 +11,7 @@ import pytest
 from dispatch_audit.pipeline.assignment import NOBODY, AssignmentLog, Selector, hashes_moved, make_selector
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import contains, differing, owned_by
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.resolve import resolve
 from dispatch_audit.pipeline.assignment.selectors.ring_points import ring_points
@@ -335,8 +335,8 @@ def test_the_order_of_joins_of_one_name_is_open_and_of_several_is_not() -> None:
 
     def undecided(*names: str) -> bool:
         changes = [Change("join", consumer, name) for consumer, name in enumerate(names)]
-        behind = Behind(None, NO_DISPATCHES)
-        found = resolve([shared_ring()], changes, precedes, shared_ring, 100, behind, [])
+        observed = Observed(None, NO_DISPATCHES)
+        found = resolve([shared_ring()], changes, precedes, shared_ring, 100, observed, [])
         assert found.complete
         return bool(found.undecided[-1])
 

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.assignment import Selector, make_selector
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, covers, differing
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.resolve import Resolved, closed, resolve
 from dispatch_audit.pipeline.assignment.selectors.selector import with_change
@@ -77,7 +77,7 @@ def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
 
 
 def states(burst: Burst, order: tuple[int, ...], kind: str) -> list[Selector]:
-    """The selectors before the first change and behind each one, in an order."""
+    """The selectors before the first change and after each one, in an order."""
     found = [burst.before]
     for number in order:
         found.append(with_change(found[-1].copy(), burst.changes[number], lambda: fresh(kind)))
@@ -85,7 +85,7 @@ def states(burst: Burst, order: tuple[int, ...], kind: str) -> list[Selector]:
 
 
 def resolved(burst: Burst, kind: str, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
-    nothing_seen = Behind(reported, NO_DISPATCHES)
+    nothing_seen = Observed(reported, NO_DISPATCHES)
     return resolve([burst.before], burst.changes, burst.precedes, lambda: fresh(kind), nodes_max, nothing_seen, [])
 
 
@@ -116,7 +116,7 @@ def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, sho
 @pytest.mark.parametrize("kind", SELECTORS)
 @examples(60)
 @given(seed=st.integers(0, 2**32))
-def test_behind_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
+def test_after_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
     made = burst(Random(seed), kind)
     reported = states(made, made.happened, kind)[-1].reported()
     found = resolved(made, kind, reported)

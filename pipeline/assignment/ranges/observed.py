@@ -100,7 +100,7 @@ class SeenDispatches:
         return self._split[consumer, modulus]
 
 
-class Behind(NamedTuple):
+class Observed(NamedTuple):
     """The observations of the assignment after membership changes.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
@@ -72,15 +72,15 @@ class AutoSplit(Selector):
         """The intervals and their owners."""
         return tuple(self._uppers), tuple(self._owners)
 
-    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+    def may_become(self, consumer: int, observed: Observed, leaves_to_come: bool) -> bool:
         """Whether its interval ends where observations show it: a join does not change the upper end of others.
 
         Only a leave of the owner of the highest interval changes the upper end of another consumer, to the highest.
         """
-        upper, reported = self._uppers[self._owners.index(consumer)], behind.reported
+        upper, reported = self._uppers[self._owners.index(consumer)], observed.reported
         if reported is None:
             ends = np.array([upper, _TOP] if upper < _TOP else [_TOP], dtype=np.int64)
-            return not behind.sent.rule_out(consumer, ends, self._modulus)
+            return not observed.sent.rule_out(consumer, ends, self._modulus)
         if consumer not in reported.consumers:
             return True
         end = int(reported.ends_of(consumer)[-1])

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, HashRangeOf, Routing
@@ -82,12 +82,12 @@ class RingSelector(Selector):
         """The index of each consumer among those of its name."""
         return tuple(sorted((consumer, member.index) for consumer, member in self._members.items()))
 
-    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+    def may_become(self, consumer: int, observed: Observed, leaves_to_come: bool) -> bool:
         """Whether its observed ranges end at the points of its index."""
         points = self._members[consumer].points
-        if behind.reported is None:
-            return not behind.sent.rule_out(consumer, points)
-        return self._ends_at(points, consumer, behind.reported)
+        if observed.reported is None:
+            return not observed.sent.rule_out(consumer, points)
+        return self._ends_at(points, consumer, observed.reported)
 
     def leave_open(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Notes pairs of consumers whose order of joining is open."""

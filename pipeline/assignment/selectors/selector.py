@@ -11,7 +11,7 @@ from copy import copy
 from typing import TypeVar
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing
@@ -123,12 +123,12 @@ class Selector(ABC):
         """A value that differs between selectors of the same consumers that differ by the order of their joins."""
         return None
 
-    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+    def may_become(self, consumer: int, observed: Observed, leaves_to_come: bool) -> bool:
         """Whether the position that a newcomer has just got agrees with later observations.
 
         Args:
             consumer: the newcomer.
-            behind: the later observations, with more joins and leaves in between.
+            observed: the later observations, with more joins and leaves in between.
             leaves_to_come: whether any of these changes are leaves.
         """
         return True

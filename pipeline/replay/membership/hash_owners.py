@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.assignment import AssignmentLog, Undecided
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.assignment.resolve import Resolved
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import SelectorKind
@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
-from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, observations
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
 
@@ -91,7 +91,7 @@ class HashOwners:
         seqs: Sequence[int],
         bounds: Sequence[Bounds],
         precedes: Precedence,
-        behind: Behind,
+        observed: Observed,
         passages: Sequence[tuple[int, int]],
     ) -> Ordered:
         """Adds changes to the assignment, and returns them in a possible order; their points are located later.
@@ -101,12 +101,12 @@ class HashOwners:
             seqs: of the row of each.
             bounds: the seqs between which each took effect.
             precedes: which of them certainly happened before which.
-            behind: the observations of the assignment after all of them.
+            observed: the observations of the assignment after all of them.
             passages: the numbers of a join and of the leave of the same consumer, where it is open on which side of a
                 snapshot both happened.
         """
         log = self._log
-        resolved = log.resolve(changes, precedes, self._config.orders.assignments_max, behind, passages)
+        resolved = log.resolve(changes, precedes, self._config.orders.assignments_max, observed, passages)
         because = self._doubt(changes, bounds, resolved)
         for at, number in enumerate(resolved.order):
             # After the last change, contested ring points have the owners that later observations show.
@@ -168,16 +168,16 @@ class HashOwners:
         """
         if self.doubts.going_on is None or not self.are_open or self.epochs.waiting:
             return None
-        return self.learn(behind(None, lambda: sent, sent.recorded_late), at)
+        return self.learn(observations(None, lambda: sent, sent.recorded_late), at)
 
-    def learn(self, behind: Behind, at: TracePoint) -> OpenedEpoch | None:
+    def learn(self, observed: Observed, at: TracePoint) -> OpenedEpoch | None:
         """Corrects or confirms the assignment in force by observations, while some of its owners are open.
 
         Returns:
             The epoch in force if it is corrected, otherwise None.
         """
         log = self._log
-        corrected = log.learn(behind)
+        corrected = log.learn(observed)
         if log.current is None:
             return None
         if corrected:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
@@ -28,7 +28,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
-from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, behind, locate_changes
+from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, locate_changes, observations
 from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
@@ -229,13 +229,13 @@ class Membership:
             there.update(() if sent.recorded_late else sent.consumers.tolist())
         return there
 
-    def _shown_after(self, over: int, view: View | None) -> Behind:
+    def _shown_after(self, over: int, view: View | None) -> Observed:
         """The observations of the assignment after changes that are over by the row `over`."""
 
         def decisions() -> Evidence:
             return self._decisions(over - 1, self._changes.first_seq)
 
-        return behind(None if view is None else view.reported(), decisions, self._held.recorded_late)
+        return observations(None if view is None else view.reported(), decisions, self._held.recorded_late)
 
     def _decisions(self, after: int, before: int) -> Evidence:
         """The dispatches between two held rows."""
@@ -309,7 +309,7 @@ class Membership:
         reported = view_of(snapshot, at, at).reported()
         if reported is None:
             return None
-        return self._corrected(self.owners.learn(Behind(reported, NO_DISPATCHES), at), at)
+        return self._corrected(self.owners.learn(Observed(reported, NO_DISPATCHES), at), at)
 
     @staticmethod
     def _corrected(opened: OpenedEpoch | None, at: TracePoint) -> steps.EpochBegins | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment import Routing
-from dispatch_audit.pipeline.assignment.ranges.observed import Behind, SeenDispatches, Sent
+from dispatch_audit.pipeline.assignment.ranges.observed import Observed, SeenDispatches, Sent
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
@@ -30,25 +30,25 @@ _ENDS = among(Code.DISPATCH_END)
 
 
 @compiled
-def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], ahead: Ints, behind: Ints) -> None:
+def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], until: Ints, since: Ints) -> None:
     """Fills in the fewest disagreements of any course of changes that is in state k at decision d.
 
-    State k: the first k changes are in effect. A course never goes back. `ahead[k, d]` gets the disagreements of the
-    decisions up to d, `behind[k, d]` those from d on.
+    State k: the first k changes are in effect. A course never goes back. `until[k, d]` gets the disagreements of the
+    decisions up to d, `since[k, d]` those from d on.
     """
     states, decisions = disagrees.shape
     for d in range(decisions):
         best = _NEVER if d > 0 else 0
         for k in range(states):
             if d > 0:
-                best = min(best, ahead[k, d - 1])
-            ahead[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
+                best = min(best, until[k, d - 1])
+            until[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
     for d in range(decisions - 1, -1, -1):
         best = _NEVER if d < decisions - 1 else 0
         for k in range(states - 1, -1, -1):
             if d < decisions - 1:
-                best = min(best, behind[k, d + 1])
-            behind[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
+                best = min(best, since[k, d + 1])
+            since[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
 
 
 class Ordered(NamedTuple):
@@ -91,7 +91,7 @@ class Evidence(NamedTuple):
         return np.logical_and.accumulate(differs, axis=0) if self.recorded_late else differs
 
 
-def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], recorded_late: bool) -> Behind:
+def observations(reported: ReportedRanges | None, decisions: Callable[[], Evidence], recorded_late: bool) -> Observed:
     """The observations of the one routing that was in force during a snapshot and some dispatches.
 
     Args:
@@ -104,7 +104,7 @@ def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], r
         found = decisions()
         return found.hashes, found.consumers
 
-    return Behind(reported, SeenDispatches(sent, in_order=not recorded_late))
+    return Observed(reported, SeenDispatches(sent, in_order=not recorded_late))
 
 
 class Located(NamedTuple):
@@ -155,9 +155,9 @@ def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]
     begun = np.maximum.accumulate([-1, *(start for start, _ in bounds)])
     over = np.minimum.accumulate([_NEVER, *(end for _, end in reversed(bounds))])[::-1]
     allowed = (seq[None, :] > begun[:, None]) & (seq[None, :] < over[:, None])
-    ahead, behind = np.empty((2, *disagrees.shape), dtype=np.int64)
-    _costs(disagrees, allowed, ahead, behind)
-    return ahead, behind
+    until, since = np.empty((2, *disagrees.shape), dtype=np.int64)
+    _costs(disagrees, allowed, until, since)
+    return until, since
 
 
 def _window(bounds: Sequence[Bounds], change: int, seq: Ints, disagrees: NDArray[np.bool_]) -> Bounds:
@@ -165,10 +165,10 @@ def _window(bounds: Sequence[Bounds], change: int, seq: Ints, disagrees: NDArray
     after, before = bounds[change]
     if seq.size == 0:
         return after, before
-    ahead, behind = _all_costs(bounds, seq, disagrees)
+    until, since = _all_costs(bounds, seq, disagrees)
     # The cost of the change between two neighbouring decisions, before the first and after the last of them.
-    earlier = np.append(0, ahead[: change + 1].min(axis=0))
-    later = np.append(behind[change + 1 :].min(axis=0), 0)
+    earlier = np.append(0, until[: change + 1].min(axis=0))
+    later = np.append(since[change + 1 :].min(axis=0), 0)
     costs = earlier + later
     edges = np.diff(np.concatenate(([0], (costs == costs.min()).astype(np.int8), [0])))
     firsts, lasts = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
