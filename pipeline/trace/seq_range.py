@@ -14,17 +14,17 @@ class SeqRange(NamedTuple):
 
     Attributes:
         first: the lowest seq in it; None: it has no beginning.
-        behind: the lowest seq behind it; None: it has no end.
+        end: the lowest seq after it; None: it has no end.
     """
 
     first: int | None = None
-    behind: int | None = None
+    end: int | None = None
 
     @property
     def sql(self) -> str:
         """The condition on a row as Spark SQL; for the range of all rows it also holds for rows without a seq."""
         lowest = [] if self.first is None else [f"seq >= {self.first}"]
-        highest = [] if self.behind is None else [f"seq < {self.behind}"]
+        highest = [] if self.end is None else [f"seq < {self.end}"]
         return " AND ".join([*lowest, *highest]) or "true"
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -37,13 +37,13 @@ class SeqRange(NamedTuple):
         inside = pc.is_valid(seq)
         if self.first is not None:
             inside = pc.and_(inside, pc.fill_null(pc.greater_equal(seq, self.first), False))
-        if self.behind is not None:
-            inside = pc.and_(inside, pc.fill_null(pc.less(seq, self.behind), False))
+        if self.end is not None:
+            inside = pc.and_(inside, pc.fill_null(pc.less(seq, self.end), False))
         return batch if pc.all(inside).as_py() else batch.filter(inside)
 
     def meets(self, lowest: int, highest: int) -> bool:
         """Whether rows from `lowest` to `highest`, both included, may be in the range."""
-        return (self.first is None or highest >= self.first) and (self.behind is None or lowest < self.behind)
+        return (self.first is None or highest >= self.first) and (self.end is None or lowest < self.end)
 
 
 ALL = SeqRange()

@@ -4,7 +4,7 @@ import base64
 import re
 from typing import Final
 
-# Spaces may stand among the digits, but not behind the padding; the padding may be left out.
+# Spaces may stand among the digits, but not after the padding; the padding may be left out.
 _BASE64: Final = re.compile(r"([A-Za-z0-9+/\s]*)(={0,2})")
 _SPACE: Final = re.compile(r"\s")
 

@@ -46,7 +46,7 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
         end: lines that begin from there on do not belong to it; None: the part is the whole file.
 
     Raises:
-        TornFileError: a compressed file ends too early; raised behind its last whole line.
+        TornFileError: a compressed file ends too early; raised after its last whole line.
         OSError: the file cannot be read, or is damaged; `zlib.error` and `ZstdError` say the latter too.
     """
     chunks = _whole_file(path) if end is None else _part(path, begin, end)
@@ -96,7 +96,7 @@ def _part(path: str, begin: int, end: int) -> Iterator[bytes]:
 
 
 def _behind_newline(stream: BinaryIO, at: int) -> int:
-    """Returns the index behind the first newline from `at` on, or the size of the file."""
+    """Returns the index after the first newline from `at` on, or the size of the file."""
     stream.seek(at)
     while chunk := stream.read(1 << 16):
         found = chunk.find(b"\n")
@@ -107,7 +107,7 @@ def _behind_newline(stream: BinaryIO, at: int) -> int:
 
 
 def _blocks(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields the same bytes cut behind newlines."""
+    """Yields the same bytes cut after newlines."""
     pending: list[bytes] = []
     try:
         for chunk in chunks:

@@ -14,12 +14,12 @@ _DIGITS[[*b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"]] 
 
 @compiled
 def copy_texts(text: Text, at: NDArray[np.int64], ends: NDArray[np.int32], copied: Text) -> None:
-    """Copies one text behind the other.
+    """Copies one text after the other.
 
     Args:
         text: the block.
         at: first byte of each text.
-        ends: where each text begins in `copied`, and behind them the size of `copied`.
+        ends: where each text begins in `copied`, and after them the size of `copied`.
         copied: to be filled.
     """
     for row in range(at.size):
@@ -37,13 +37,13 @@ def copy_keys(
     copied: Text,
     unread: NDArray[np.bool_],
 ) -> None:
-    """Decodes keys in base64, one behind the other.
+    """Decodes keys in base64, one after the other.
 
     Args:
         text: the block.
         at: first byte of each text.
         size: its bytes; -1: null.
-        ends: to be filled with where each key begins in `copied`, and behind them how much of it is used.
+        ends: to be filled with where each key begins in `copied`, and after them how much of it is used.
         copied: to be filled; as long as all texts.
         unread: to be filled with whether a text is not plain base64.
     """

@@ -1,6 +1,6 @@
 """Parses the lists of a row; compiled.
 
-As in `dispatch_audit.pipeline.trace.lines.tokens`, every function returns the index behind what it found, or `DOUBT`.
+As in `dispatch_audit.pipeline.trace.lines.tokens`, every function returns the index after what it found, or `DOUBT`.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.trace.lines.tokens import (
     QUOTE,
     Text,
     integer,
-    item_behind,
+    item_after,
     named,
     null_end,
     space_end,
@@ -49,7 +49,7 @@ def list_end(text: Text, at: int, kind: int, rows: ParsedRows) -> int:
     more = True
     while more:
         at = _item_end(text, at, rows) if kind == TEXTS else _element_end(text, at, kind, rows)
-        at, more = item_behind(text, at, CLOSE_LIST)
+        at, more = item_after(text, at, CLOSE_LIST)
     return at
 
 
@@ -79,7 +79,7 @@ def _words_end(text: Text, at: int, words: NDArray[np.int64], used: NDArray[np.i
     while more:
         words[used[counter]], at = integer(text, at)
         used[counter] += 1
-        at, more = item_behind(text, at, CLOSE_LIST)
+        at, more = item_after(text, at, CLOSE_LIST)
     return at
 
 
@@ -118,7 +118,7 @@ def _element_end(text: Text, at: int, kind: int, rows: ParsedRows) -> int:
         else:
             value, at = integer(text, at)
             numbers = (value, numbers[1]) if field == 0 else (numbers[0], value)
-        at, more = item_behind(text, at, CLOSE_OBJECT)
+        at, more = item_after(text, at, CLOSE_OBJECT)
     if at == DOUBT or seen & 3 != 3:
         return DOUBT
     if kind == POSITIONS:

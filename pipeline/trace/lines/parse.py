@@ -42,7 +42,7 @@ from dispatch_audit.pipeline.trace.lines.tokens import (
     Text,
     false_end,
     integer,
-    item_behind,
+    item_after,
     named,
     null_end,
     space_end,
@@ -149,7 +149,7 @@ def _row_end(text: Text, at: int, row: int, rows: ParsedRows) -> int:
                 return DOUBT
             seen |= bit
             at = null_end(text, at) if text[at] == _N else _field_end(text, at, field, row, rows)
-        at, more = item_behind(text, at, CLOSE_OBJECT)
+        at, more = item_after(text, at, CLOSE_OBJECT)
     return at
 
 

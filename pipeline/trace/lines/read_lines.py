@@ -61,7 +61,7 @@ class LineReader:
         Args:
             path: the file.
             begin: first byte of the part.
-            end: first byte behind it; None: the part is the whole file.
+            end: first byte after it; None: the part is the whole file.
 
         Raises:
             OSError: the file cannot be read, or is damaged.

@@ -1,6 +1,6 @@
 """Finds the ends of JSON values in bytes; compiled.
 
-Every function takes the index of a byte and returns the index behind what it found, or `DOUBT` where the text is not
+Every function takes the index of a byte and returns the index after what it found, or `DOUBT` where the text is not
 JSON, or is JSON of a kind that no recorder writes. All of them accept less than a JSON parser, and never more. The text
 ends with a newline, which no value contains, so that no function reads beyond its end.
 """
@@ -42,16 +42,16 @@ def space_end(text: Text, at: int) -> int:
 
 
 @compiled
-def item_behind(text: Text, at: int, closing: int) -> tuple[int, bool]:
-    """Goes from behind an item of a list or object to the next one.
+def item_after(text: Text, at: int, closing: int) -> tuple[int, bool]:
+    """Goes from the end of an item of a list or object to the next one.
 
     Args:
         text: the text.
-        at: the index behind the item, or DOUBT.
+        at: the index after the item, or DOUBT.
         closing: the bracket that ends the list or object.
 
     Returns:
-        The index of the next item and True; or the index behind the list or object, or DOUBT, and False.
+        The index of the next item and True; or the index after the list or object, or DOUBT, and False.
     """
     if at == DOUBT:
         return DOUBT, False
@@ -85,7 +85,7 @@ def string_end(text: Text, at: int) -> int:
 
 @compiled
 def null_end(text: Text, at: int) -> int:
-    """Returns the index behind `null`."""
+    """Returns the index after `null`."""
     if text[at] == _N and text[at + 1] == _U and text[at + 2] == ord("l") and text[at + 3] == ord("l"):
         return at + 4
     return DOUBT
@@ -93,7 +93,7 @@ def null_end(text: Text, at: int) -> int:
 
 @compiled
 def true_end(text: Text, at: int) -> int:
-    """Returns the index behind `true`."""
+    """Returns the index after `true`."""
     if text[at] == _T and text[at + 1] == ord("r") and text[at + 2] == _U and text[at + 3] == ord("e"):
         return at + 4
     return DOUBT
@@ -101,7 +101,7 @@ def true_end(text: Text, at: int) -> int:
 
 @compiled
 def false_end(text: Text, at: int) -> int:
-    """Returns the index behind `false`."""
+    """Returns the index after `false`."""
     if text[at] == _F and text[at + 1] == ord("a") and text[at + 2] == ord("l") and text[at + 3] == ord("s"):
         return at + 5 if text[at + 4] == ord("e") else DOUBT
     return DOUBT
@@ -109,7 +109,7 @@ def false_end(text: Text, at: int) -> int:
 
 @compiled
 def integer(text: Text, at: int) -> tuple[int, int]:
-    """Returns a number of 64 bits and the index behind it; DOUBT also for fractions and exponents."""
+    """Returns a number of 64 bits and the index after it; DOUBT also for fractions and exponents."""
     negative = text[at] == MINUS
     if negative:
         at += 1
@@ -208,7 +208,7 @@ def _name_end(text: Text, at: int) -> int:
 
 @compiled
 def value_end(text: Text, at: int) -> int:
-    """Returns the index behind a value of any kind."""
+    """Returns the index after a value of any kind."""
     depth, objects = 0, np.uint64(0)
     while True:
         byte = text[at]
@@ -230,7 +230,7 @@ def value_end(text: Text, at: int) -> int:
             at = _scalar_end(text, at)
             if at == DOUBT:
                 return DOUBT
-        # Behind a value: close what it ends.
+        # After a value: close what it ends.
         while True:
             if depth == 0:
                 return at

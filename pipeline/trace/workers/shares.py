@@ -40,7 +40,7 @@ class Share(NamedTuple):
         log: path of its log, for messages.
         path: the file.
         begin: of a plain JSON Lines file the first byte; of Parquet the first row group.
-        step: of a plain JSON Lines file the first byte behind the share; of Parquet the distance of its row groups; 0:
+        step: of a plain JSON Lines file the first byte after the share; of Parquet the distance of its row groups; 0:
             the whole file.
         seqs: the rows to read.
         values: the values of partition columns, which are not in the file.
