@@ -33,7 +33,7 @@ class ConsistentHashingShared(Selector):
 
     The hashes of a point with several consumers are divided by the hash modulo their number. So if there are three or
     more, a join or leave moves hashes between the others. Consumers of one name share all their points, and in ring A
-    also names of which one is the other with digits behind it: x1 and x11.
+    also names of which one is the other with digits after it: x1 and x11.
     """
 
     __slots__ = ("__dict__", "_at", "_names", "_points", "_text")

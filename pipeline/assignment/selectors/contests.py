@@ -96,9 +96,9 @@ class Contests:
         changed = []
         for point, claimants in self.claims.items():
             if earlier in claimants and later in claimants:
-                at, behind = claimants.index(earlier), claimants.index(later)
-                if at > behind:
-                    others = (*claimants[:at], *claimants[at + 1 :])
-                    self.claims[point] = (*others[:behind], earlier, *others[behind:])
+                place, later_place = claimants.index(earlier), claimants.index(later)
+                if place > later_place:
+                    others = (*claimants[:place], *claimants[place + 1 :])
+                    self.claims[point] = (*others[:later_place], earlier, *others[later_place:])
                     changed.append(point)
         return changed

@@ -74,10 +74,10 @@ def fused_ranges(
     """Merges neighbouring ranges of one owner, and returns the number of ranges that are left.
 
     Args:
-        uppers: (n) the last hash of each range, ascending; each begins behind the one before.
+        uppers: (n) the last hash of each range, ascending; each begins after the one before.
         owners: (n) the owner of each range.
         first: the first hash of the first range.
-        last: no range ends behind it.
+        last: no range ends after it.
         starts: (n) gets the first hash of each merged range,
         ends: (n) its last hash,
         of: (n) and its owner.
