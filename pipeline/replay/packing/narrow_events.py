@@ -136,7 +136,7 @@ def narrow_parts(events: Events, starts: NDArray[np.intp]) -> list[NarrowEvents]
 
 
 def together(parts: Sequence[NarrowEvents]) -> NarrowEvents:
-    """The rows of all parts, of which there is at least one, one behind the other."""
+    """The rows of all parts, of which there is at least one, one after the other."""
     if len(parts) == 1:
         return parts[0]
     sizes = [part.rows for part in parts]

@@ -30,7 +30,7 @@ ROWS_MIN: Final = 1 << 16
 ROWS_MAX: Final = 1 << 17
 """About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
 _NEVER: Final = 1 << 63
-"""Behind every seq."""
+"""After every seq."""
 _RANGES: Final = MembershipEvent._fields.index("ranges")
 
 
@@ -204,13 +204,13 @@ def _in_order(
     # Events made of one row stay together.
     starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
     for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
-        first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else _NEVER
+        first, end = int(seq[start]), int(seq[stop]) if stop < seq.size else _NEVER
         yield Merged(
             events.some(start, stop).wide(),
-            [row for row in rows if first <= row.seq < behind],
-            [snapshot for snapshot in snapshots if first <= snapshot.seq < behind],
-            [gap for gap in gaps if (number == 0 or first <= gap.seq) and gap.seq < behind],
-            [row for row in settings if (number == 0 or first <= row.seq) and row.seq < behind],
+            [row for row in rows if first <= row.seq < end],
+            [snapshot for snapshot in snapshots if first <= snapshot.seq < end],
+            [gap for gap in gaps if (number == 0 or first <= gap.seq) and gap.seq < end],
+            [row for row in settings if (number == 0 or first <= row.seq) and row.seq < end],
             repeated if number == 0 else [],
             contradicted if number == 0 else [],
         )

@@ -69,11 +69,11 @@ def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: lis
     contradicted: list[Refused] = []
     changes, stats = _by_seq(membership), _by_seq(snapshots)
     for at in sorted(differ):
-        first, behind = np.searchsorted(seq, [at, at + 1])
-        rows = [_content(events, starts[number], sizes[number]) for number in range(first, behind)]
+        first, end = np.searchsorted(seq, [at, at + 1])
+        rows = [_content(events, starts[number], sizes[number]) for number in range(first, end)]
         contents = Counter(rows)
         earliest = min(contents)
-        used[first:behind] = np.arange(behind - first) == rows.index(earliest)
+        used[first:end] = np.arange(end - first) == rows.index(earliest)
         different = 0
         for content in contents:
             fitting_changes = [row for row in changes.get(at, ()) if _is_of(row, content)]

@@ -243,7 +243,7 @@ class Transfers:
                 said += chunk.settings
             yield chunk
 
-    def _settings_again(self, said: Sequence[SettingsRow], before: Term, behind: PackedBatch) -> PackedBatch:
+    def _settings_again(self, said: Sequence[SettingsRow], before: Term, chunk: PackedBatch) -> PackedBatch:
         """The settings of the next owner, at the place in front of its first row."""
         number = self._terms.index(before) + 1
         following = self._terms[number]
@@ -252,7 +252,7 @@ class Transfers:
         anew = SettingsRow(place, at_us, place, -1, False, False, True, "{}", "{}")
         rows = [row for row in sorted(said) if any(term.first <= row.seq <= term.last for term in own)]
         again = [row._replace(seq=place, ts_us=at_us, seq_begin=place, shared=False) for row in rows]
-        return _with_settings(behind, [anew, *again])
+        return _with_settings(chunk, [anew, *again])
 
 
 def _is_over(rows: Iterable[MembershipEvent]) -> bool:
@@ -262,8 +262,8 @@ def _is_over(rows: Iterable[MembershipEvent]) -> bool:
     return max(resets, default=-1) > max(joins, default=-1)
 
 
-def _transfer(term: Term, behind: PackedBatch) -> PackedBatch:
-    """Both sides of a reset after the last row of a term, in front of the rows `behind`."""
+def _transfer(term: Term, chunk: PackedBatch) -> PackedBatch:
+    """Both sides of a reset after the last row of a term, in front of the rows of the next chunk."""
     sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us or 0
     seqs = term.last + 1 + np.arange(TRANSFER_ROWS)
     events = _blank(sides, seqs, np.full(TRANSFER_ROWS, at_us))
@@ -271,7 +271,7 @@ def _transfer(term: Term, behind: PackedBatch) -> PackedBatch:
         MembershipEvent(int(seq), at_us, "reset", late, -1, "", False, False, (), "transfer")
         for seq, late in zip(seqs, (False, True), strict=True)
     ]
-    return behind._replace(
+    return chunk._replace(
         first_seq=int(seqs[0]),
         last_seq=int(seqs[-1]),
         events=narrow(events),

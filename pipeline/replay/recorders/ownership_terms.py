@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
     Attributes:
         topic: the topic of the rows.
         broker: the name of the recorder, "" if it has none.
-        kind: a `OwnershipSign`.
+        kind: an `OwnershipSign`.
         first_seq: the lowest seq.
         last_seq: the highest seq.
         first_us: the lowest wall clock.
@@ -177,8 +177,8 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
     until = list(accumulate((begin.us for begin in reversed(begins[1:])), min))[::-1]
     terms: list[Term] = []
     for number, run in enumerate(runs):
-        behind = zip(begins[number + 1 :], runs[number + 1 :], strict=True)
-        later = [begin.seq for begin, other in behind if other.broker == run.broker]
+        following = zip(begins[number + 1 :], runs[number + 1 :], strict=True)
+        later = [begin.seq for begin, other in following if other.broker == run.broker]
         earlier = any(other.broker == run.broker for other in runs[:number])
         terms.append(
             Term(
@@ -225,7 +225,7 @@ def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
         elif before and before.broker == part.broker and part.first_us <= runs[-1].first_us + skew_us:
             before.take(part)
         else:
-            runs.append(_Run(*part[1:2], *part[3:7]))
+            runs.append(_Run(part.broker, part.first_seq, part.last_seq, part.first_us, part.last_us))
     for run, following in pairwise(runs):
         if run.last_us > following.first_us + skew_us:
             raise _overlap(topic, run.broker, following.broker, following.first_us, run.last_us)
@@ -236,9 +236,9 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
     """The beginning of each run: its first row of an owner, or an earlier join or reset."""
     begins: list[_Begin] = []
     for number, run in enumerate(runs):
-        behind = max((other.last_seq for other in runs[:number] if other.broker == run.broker), default=-1)
+        former_seq = max((other.last_seq for other in runs[:number] if other.broker == run.broker), default=-1)
         before = runs[number - 1] if number else run
-        of_run = [part for part in parts if part.broker == run.broker and behind < part.first_seq <= run.last_seq]
+        of_run = [part for part in parts if part.broker == run.broker and former_seq < part.first_seq <= run.last_seq]
         since_us = before.last_us - skew_us if number else 0
         arrivals = [
             p
@@ -247,7 +247,7 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
         ]
         seqs, times = [run.first_seq, *(p.first_seq for p in arrivals)], [run.first_us, *(p.first_us for p in arrivals)]
         begins.append(_Begin(min(seqs), min(times)))
-        if behind < 0:
+        if former_seq < 0:
             continue
         # A broker that owns a topic again has lost its consumers. If it sends before any join, it never lost the topic.
         sent = min((p for p in of_run if p.kind == OwnershipSign.SENDS), key=lambda p: p.first_seq, default=None)
@@ -257,7 +257,7 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
             if p.kind in (OwnershipSign.JOINED, OwnershipSign.ARRIVES) and p.first_seq >= begins[-1].seq
         ]
         orphaned = sent is not None and all(p.first_us > sent.first_us + skew_us for p in joined)
-        if run.first_seq <= behind or orphaned:
+        if run.first_seq <= former_seq or orphaned:
             raise _overlap(topic, before.broker, run.broker, before.first_us, run.last_us)
     return begins
 

@@ -144,8 +144,8 @@ class Recorders(NamedTuple):
 
     def _of_owner(self, term: Term, consumer: int) -> Term:
         """The term of an owner; if one side of its join is missing, its ownership may seem to begin too early."""
-        behind = self.terms[self.terms.index(term) :]
-        return next((later for later in behind if later.recorder == consumer % len(self.names)), term)
+        following = self.terms[self.terms.index(term) :]
+        return next((later for later in following if later.recorder == consumer % len(self.names)), term)
 
     @staticmethod
     def _in_terms(
