@@ -100,7 +100,7 @@ def _of_one_group(batches: Batches) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _state_in(rows: Batches) -> tuple[bytes | None, Batches]:
-    """The state that a group starts from, which is its first row if it has one; and the rows behind it."""
+    """The state that a group starts from, which is its first row if it has one; and the rows after it."""
     first = next(rows)
     if first["first_seq"][0].as_py() != STATE_SEQ:
         return None, chain([first], rows)

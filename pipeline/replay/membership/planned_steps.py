@@ -92,9 +92,9 @@ class PlannedSteps:
     def add_snapshot(self, snapshot: Snapshot) -> None:
         """Plans the comparison of a snapshot with the moments between which it was taken."""
         # Rows that came so shortly before are still held, however the trace is cut.
-        if self._held.are_behind(snapshot.seq_begin, snapshot.ts_us - self.held_us):
+        if self._held.are_after(snapshot.seq_begin, snapshot.ts_us - self.held_us):
             return
-        taken_us = min(snapshot.ts_us, self._held.ts_us_behind(snapshot.seq_end, snapshot.ts_us))
+        taken_us = min(snapshot.ts_us, self._held.ts_us_after(snapshot.seq_end, snapshot.ts_us))
         since, until = (TracePoint(min(seq, snapshot.seq), taken_us) for seq in (snapshot.seq_begin, snapshot.seq_end))
         self._add(steps.SnapshotBegins(since, snapshot))
         self._add(steps.SnapshotEnds(until, snapshot))

@@ -82,7 +82,7 @@ def _explanation(interval: Blocked, names: Names) -> str:
 
 
 def _limit(detail: Mapping[str, object]) -> str:
-    """What limited the dispatch rate, behind "limited"; empty for a wait with another cause."""
+    """What limited the dispatch rate, after "limited"; empty for a wait with another cause."""
     if "shown_by" in detail:
         return f" to about {count(int(str(detail['messages'])), 'message')} at a time, as shown by {detail['shown_by']}"
     limits = [

@@ -350,7 +350,7 @@ def common_of(state: State) -> Any:
 
 
 def together(parts: Sequence[Records]) -> Records:
-    """The records of all parts, one behind the other, as numpy would take them together field by field."""
+    """The records of all parts, one after the other, as numpy would take them together field by field."""
     raw = np.concatenate([part.view(np.ndarray).view(np.uint8) for part in parts])
     records: Records = raw.view(parts[0].dtype).view(np.recarray)
     return records

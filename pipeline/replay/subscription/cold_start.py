@@ -1,4 +1,4 @@
-"""Selects the rows that may be judged in a trace that does not begin with the first join, and behind a gap.
+"""Selects the rows that may be judged in a trace that does not begin with the first join, and after a gap.
 
 When a trace with `complete_from_start` false begins, the connected consumers, the routing and the pending entries are
 unknown. A wrong guess would be a false violation, so nothing is judged until the trace itself leaves no doubt:
@@ -13,7 +13,7 @@ unknown. A wrong guess would be a false violation, so nothing is judged until th
 Rows of consumers whose join was never seen are censored all the way.
 
 A gap, in which the recorder dropped rows, is the end of one such trace and the beginning of the next: 2 and 3 hold
-behind it, and also 1 if joins, leaves or resets may be among the rows dropped. Otherwise the consumers stay known.
+after it, and also 1 if joins, leaves or resets may be among the rows dropped. Otherwise the consumers stay known.
 """
 
 from collections.abc import Mapping, Set
@@ -39,7 +39,7 @@ class ColdStart:
 
     Attributes:
         censored: rows that were not admitted.
-        censored_by_gaps: those of them that came in a gap or behind one.
+        censored_by_gaps: those of them that came in a gap or after one.
         interrupted: whether there was a gap.
         settled: whether admitted rows explain everything that the broker does.
     """
@@ -105,7 +105,7 @@ class ColdStart:
             self._ranges = {}
 
     def end_gap(self, seq: int) -> None:
-        """Notes that rows behind this one are there again."""
+        """Notes that rows after this one are there again."""
         self._inside = self._members_missing = False
         self._behind_seq, self._opens_us = seq, None
 

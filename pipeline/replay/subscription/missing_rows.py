@@ -35,11 +35,11 @@ class MissingRows:
         self._until = max(self._until, gap.until_seq)
 
     def is_last(self, gap: Gap) -> bool:
-        """Whether no other gap goes on behind this one."""
+        """Whether no other gap goes on after this one."""
         return gap.until_seq >= self._until
 
     def settle(self, at: TracePoint) -> None:
-        """Notes that the rows behind all gaps explain everything that the broker does from here on."""
+        """Notes that the rows after all gaps explain everything that the broker does from here on."""
         self.unseen = [gap._replace(settled=at) if gap.settled is None else gap for gap in self.unseen]
 
     def forget(self, recent_us: int) -> None:

@@ -48,7 +48,7 @@ class UnseenRows(NamedTuple):
     Attributes:
         begin: its first row, and the time of that row.
         until_seq: its last row.
-        settled: the point from which on the rows behind it explain everything that the broker does; None: not yet.
+        settled: the point from which on the rows after it explain everything that the broker does; None: not yet.
     """
 
     begin: TracePoint

@@ -84,25 +84,25 @@ class HeldRows:
             return TracePoint(int(self._rows.seq[first]) - 1, ts_us)
         return TracePoint(int(self._rows.seq[at]), int(self._rows.ts_us[at]))
 
-    def are_behind(self, seq: int, ts_us: int) -> bool:
-        """Whether rows behind the row `seq` are older than `ts_us`."""
+    def are_after(self, seq: int, ts_us: int) -> bool:
+        """Whether rows after the row `seq` are older than `ts_us`."""
         at = int(self._clock.searchsorted(ts_us)) - 1
         return at >= 0 and int(self._rows.seq[at]) > seq
 
-    def ts_us_behind(self, seq: int, otherwise: int) -> int:
-        """The time of the first held row behind the row `seq`; `otherwise` if there is none."""
+    def ts_us_after(self, seq: int, otherwise: int) -> int:
+        """The time of the first held row after the row `seq`; `otherwise` if there is none."""
         at = int(self._rows.seq.searchsorted(seq, "right"))
         return int(self._clock[at]) if at < self._rows.seq.size else otherwise
 
-    def count_behind(self, seq: int) -> int:
-        """The number of rows behind the row `seq`."""
-        return self._rows.seq.size - self._index_behind(seq)
+    def count_after(self, seq: int) -> int:
+        """The number of rows after the row `seq`."""
+        return self._rows.seq.size - self._index_after(seq)
 
-    def seq_behind(self, seq: int, rows: int) -> int:
-        """The last seq up to which a limited number of rows stand behind the row `seq`."""
-        return int(self._rows.seq[min(self._index_behind(seq) + rows, self._rows.seq.size - 1)])
+    def seq_after(self, seq: int, rows: int) -> int:
+        """The last seq up to which a limited number of rows stand after the row `seq`."""
+        return int(self._rows.seq[min(self._index_after(seq) + rows, self._rows.seq.size - 1)])
 
-    def _index_behind(self, seq: int) -> int:
+    def _index_after(self, seq: int) -> int:
         return max(int(self._rows.seq.searchsorted(seq, "right")), self._first)
 
     def up_to(self, seq: int) -> tuple[Column, Column]:
@@ -123,7 +123,7 @@ class HeldRows:
         first, last = int(self._rows.seq.searchsorted(after, "right")), int(self._rows.seq.searchsorted(before))
         if first >= last:
             return NOTHING_GIVEN_UP
-        # So many rows behind a change are held when it is located, however the trace is cut.
+        # So many rows after a change are held when it is located, however the trace is cut.
         until = int(self._clock.searchsorted(self._clock[last - 1] + EFFECT_US_MAX))
         return given_up(self._rows.rows(first, last), self._rows.rows(last, max(last, until)), before)
 

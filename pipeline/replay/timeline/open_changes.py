@@ -104,7 +104,7 @@ class OpenChanges:
             cluster = self._first_cluster(floors)
         if len(cluster) == 1:
             return cluster, None
-        view = self._view_behind(cluster)
+        view = self._view_after(cluster)
         if view is not None:
             return self._shown_by(view, cluster, hashes_of), view
         return (cluster, None) if final or self._waited(cluster, certain_us) else None
@@ -113,7 +113,7 @@ class OpenChanges:
         """Whether overlapping changes have waited long enough for a snapshot that shows their order."""
         last_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
         first = min(self.bounds.of(b)[0] for b in cluster)
-        return certain_us > last_us + WAIT_US_MAX and self._held.count_behind(first) > self._undecided_rows_max
+        return certain_us > last_us + WAIT_US_MAX and self._held.count_after(first) > self._undecided_rows_max
 
     def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `floors`."""
@@ -145,7 +145,7 @@ class OpenChanges:
         """The changes in the likeliest order that their bounds allow, the order of their ends.
 
         The early sides show less: clients subscribe long before the broker admits them, and in another order. Who is
-        not known to have left joined behind a restart rather than before it.
+        not known to have left joined after a restart rather than before it.
         """
         if len(changes) < 2:
             return [*changes]
@@ -171,7 +171,7 @@ class OpenChanges:
         views = [view for view in self.views if after <= view.until.seq and view.since.seq < before]
         for view in views:
             note_view(cluster, view, self.bounds)
-        # Who is seen behind a restart was not closed by it; which leaves it caused decides what snapshots show.
+        # Who is seen after a restart was not closed by it; which leaves it caused decides what snapshots show.
         if note_resets(cluster, self.bounds):
             for view in views:
                 note_view(cluster, view, self.bounds)
@@ -187,10 +187,10 @@ class OpenChanges:
             for view in (view for view in self.views if after <= view.until.seq and view.since.seq < before):
                 note_view([leave], view, self.bounds)
 
-    def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
+    def _view_after(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
         before = max(self.bounds.of(b)[1] for b in cluster)
-        last_seq = self._held.seq_behind(min(self.bounds.of(b)[0] for b in cluster), self._undecided_rows_max)
+        last_seq = self._held.seq_after(min(self.bounds.of(b)[0] for b in cluster), self._undecided_rows_max)
         for view in self.views:
             if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
                 happened = [shown(view, b, self.bounds) for b in self._paired.open]

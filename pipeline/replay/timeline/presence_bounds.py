@@ -55,7 +55,7 @@ def precedence(changes: Sequence[Bracket], bounds: ChangeBounds, there: Collecti
     Args:
         changes: the changes.
         bounds: between which rows each took effect.
-        there: consumers that a snapshot or a dispatch behind all of the changes shows.
+        there: consumers that a snapshot or a dispatch after all of the changes shows.
     """
     if len(changes) == 1:
         return np.zeros((1, 1), dtype=np.bool_)
