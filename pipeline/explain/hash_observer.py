@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 
 
 class SeenHash(NamedTuple):
-    """A hash behind a row; consumers by the replay's numbers, None for nobody.
+    """A hash after a row; consumers by the replay's numbers, None for nobody.
 
     Attributes:
         owner: the consumer that the routing in force sends its entries to.
@@ -43,19 +43,19 @@ class HashObserver:
     """An `Observer` of one hash.
 
     Attributes:
-        seen: the hash behind each of the places that were asked for, once the replay has passed them.
+        seen: the hash after each of the places that were asked for, once the replay has passed them.
     """
 
     def __init__(self, sticky_hash: int, places: Iterable[int]) -> None:
-        """Takes the hash, and the seqs in the order of the topic behind which it is looked at."""
+        """Takes the hash, and the seqs in the order of the topic after which it is looked at."""
         self.seen: dict[int, SeenHash] = {}
         self._hash = sticky_hash
         self._places = deque(sorted(set(places)))
 
     def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> None:
-        """Replays rows, and looks at the hash once the first row behind each of the places is there.
+        """Replays rows, and looks at the hash once the first row after each of the places is there.
 
-        Changes that take effect right behind a row have been applied by then.
+        Changes that take effect right after a row have been applied by then.
         """
         start = 0
         for stop in self._cuts(events.seq):

@@ -1,7 +1,7 @@
 """Looks for the shortest trace that still gives a finding.
 
 The test of a trace is the replay of its rows: the finding must be there, by its id and severity, and no row may be
-refused. Rows are left out in ever smaller units: first what lies behind the finding and what does not concern its hash,
+refused. Rows are left out in ever smaller units: first what lies after the finding and what does not concern its hash,
 then keys, consumers and entries, then single rows. The result depends on the rows and the limit only.
 """
 

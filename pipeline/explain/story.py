@@ -55,7 +55,7 @@ class Story:
         key: the key that the reader asked for, or that the finding names.
         middle: the place that the story is told around.
         middle_us: its time.
-        at_middle: the hash behind that place; None: the story is about no hash.
+        at_middle: the hash after that place; None: the story is about no hash.
         steps: in their order.
         total: the number of rows that concern the hash, steps or not.
         found: the rows of `violations` of the replay.
@@ -147,7 +147,7 @@ def _place_of(middle: Middle, places: NDArray[np.int64], events: SubscriptionEve
         return events.place(middle.broker, middle.seq)
     if middle.ts_us is not None:
         at = events.place_at(middle.ts_us)
-        # The last row before the moment has been replayed by then, the first one behind it has not.
+        # The last row before the moment has been replayed by then, the first one after it has not.
         return at - 1 if _time_of(events, at) > middle.ts_us else at
     return int(places[0]) if places.size else 0
 

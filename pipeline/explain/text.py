@@ -89,7 +89,7 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text]:
 
 
 def _lines(story: Story) -> Iterator[_Line]:
-    """Yields a line for each event, and one for the state behind it where it differs from the last."""
+    """Yields a line for each event, and one for the state after it where it differs from the last."""
     words, before = StoryWords(story), ""
     several = bool(story.events.recorders.terms)
     for step in story.steps:

@@ -9,7 +9,7 @@ STEPS_MAX = 300
 
 @dataclass(slots=True)
 class Series:
-    """Queues and what was sent. A step begins behind its first moment and ends with its last; the last may be shorter.
+    """Queues and what was sent. A step begins after its first moment and ends with its last; the last may be shorter.
 
     Attributes:
         step_us: the length of a step; each look falls into one, and there is a look in every step.

@@ -12,7 +12,7 @@ _JOINED_AT: Final = "read_position_when_joining"
 
 
 def position_text(position: int, positions: Sequence[tuple[int, int]] | None) -> str:
-    """An entry as `ledger:entry`; one before the first or behind the last continues its ledger."""
+    """An entry as `ledger:entry`; one before the first or after the last continues its ledger."""
     if positions is None:
         return f"1:{position}"
     if 0 <= position < len(positions):

@@ -24,7 +24,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
         self.recently: dict[int, Consumer] = {}
 
     def replay_candidates(self, entries_max: int) -> list[int]:
-        """Of the first entries of replay those whose consumer may have them; nothing behind them is considered (F6)."""
+        """Of the first entries of replay those whose consumer may have them; nothing after them is considered (F6)."""
         state, replay = self.state, self.state.replay
         lowest = replay.lowest(entries_max)
         if not lowest:

@@ -44,7 +44,7 @@ class Cursor:
         return self.end - self.acknowledged
 
     def read(self, entries_max: int) -> list[int]:
-        """Takes up to `entries_max` entries that are not acknowledged, and moves the read position behind them."""
+        """Takes up to `entries_max` entries that are not acknowledged, and moves the read position past them."""
         at, end, acked = self.read_position, self.end, self.acked
         if not acked[at]:
             # Nearly always none of them is acknowledged: only after a rewind some are.
@@ -82,7 +82,7 @@ class Cursor:
         self.acknowledged += 1
         if position == self.mark_delete + 1:
             return self._advance(position)
-        # It may join the range before it, the range behind it, or both.
+        # It may join the range before it, the range after it, or both.
         self.ranges += 1 - acked[position - 1] - acked[position + 1]
         self.ranges_peak = max(self.ranges_peak, self.ranges)
         return False
@@ -92,11 +92,11 @@ class Cursor:
         if position <= self.mark_delete:
             return False
         first = self.mark_delete + 1
-        # A range that begins right behind the position joins what mark-delete passes too.
+        # A range that begins right after the position joins what mark-delete passes too.
         self.ranges -= _ranges_in(self.acked, first, position + 1)
         self.acknowledged += self.acked.count(0, first, position + 1)
         self.acked[first : position + 1] = b"\1" * (position + 1 - first)
-        # A range that goes on behind the position is part of what mark-delete passes now.
+        # A range that goes on after the position is part of what mark-delete passes now.
         self.mark_delete = position
         at = self.acked.find(0, position + 1)
         self.mark_delete = at - 1

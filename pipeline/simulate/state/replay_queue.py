@@ -43,7 +43,7 @@ class HashQueue:
         return self._items[at] if at < len(self._items) else None
 
     def up_to(self, position: int) -> list[int]:
-        """The entries that are not behind a position, ascending."""
+        """The entries that are not after a position, ascending."""
         items = self._items
         return items[self._head : bisect_right(items, position, lo=self._head)]
 
