@@ -63,7 +63,7 @@ class _Queues(NamedTuple):
     """The unacknowledged messages of each hash in the order of publishing: those sent first, then those that wait.
 
     Attributes:
-        following: of each message the one behind it in its hash, as for the others -1 where there is none.
+        following: of each message the one after it in its hash, as for the others -1 where there is none.
         preceding: of each message the one before it.
         sends: how often each message was sent.
         first: of each hash its first message.

@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.restart_burst --events 1000000 --rounds 5
 
 Half way through the trace all consumers leave and come back under their names within some milliseconds. The rows of
-these changes overlap: the first side comes up to 30 ms before the change and the second up to 100 ms behind it, in any
+these changes overlap: the first side comes up to 30 ms before the change and the second up to 100 ms after it, in any
 order with those of the others, and traffic goes on in between. There is no snapshot, so only dispatches show in which
 order the changes happened. Rounds replay one trace after the other, so that what else the machine does meets both;
 figures are medians of the seconds that this process computed. The aim is a ratio below 2.

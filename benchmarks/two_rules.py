@@ -18,7 +18,7 @@ class Broken(NamedTuple):
     """How often each rule is broken.
 
     Attributes:
-        first_delivery_order: first dispatches of a position behind the first dispatch of a later position of its key.
+        first_delivery_order: first dispatches of a position after the first dispatch of a later position of its key.
         single_holder: dispatches to another consumer than the dispatch before, while an earlier dispatch of the key is
             unacknowledged. Those that a leave sends again are among them.
     """

@@ -1,6 +1,6 @@
 """The audit as a job: `spark-submit jobs/nightly_audit.py -- TRACE... --out TARGET`.
 
-The arguments behind `--` are those of `dispatch-audit audit`, or another command with its arguments (`validate
+The arguments after `--` are those of `dispatch-audit audit`, or another command with its arguments (`validate
 TRACE...`, `convert TRACE... --to TARGET`); the exit code is that of the command. An option with an empty value
 (`--from=`) is ignored, because a scheduler passes every parameter of a job, also empty ones. The package must be
 installed on the driver, and Spark needs Delta Lake: if the cluster lacks it, pass `--packages

@@ -35,7 +35,7 @@ EXCEPTIONS: Mapping[ExceptionId, str] = MappingProxyType(
         "E17": "overlapping replay reads",
     }
 )
-"""The circumstance that each exception stands for, as a phrase behind "due to"."""
+"""The circumstance that each exception stands for, as a phrase after "due to"."""
 
 # All other exceptions apply to both dispatchers. Only the draining one has a guard that holds an entry back (6.1).
 _ONE_DISPATCHER_ONLY: Mapping[ExceptionId, Dispatcher] = {

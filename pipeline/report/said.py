@@ -1,7 +1,7 @@
 """The sentence of a finding in its parts: what happened, against what, why it is judged so, and what helps.
 
 `violations.explanation` is one sentence, which programs get as it is. Its clauses have an order that the verdicts keep
-(`replay/verdicts/explanations.py`): the event, after a conjunction what contradicts it, reasons behind semicolons, and
+(`replay/verdicts/explanations.py`): the event, after a conjunction what contradicts it, reasons after semicolons, and
 known bugs with their remedies. A name that holds such words moves a border between two parts, and loses nothing.
 """
 

@@ -28,7 +28,7 @@ def at_one_time(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
         pending = [threads.submit(work, item) for item in items]
         wait(pending, return_when=FIRST_EXCEPTION)
         threads.shutdown(cancel_futures=True)
-    # Those that were never begun come last, behind the error.
+    # Those that were never begun come last, after the error.
     return [done.result() for done in sorted(pending, key=Future.cancelled)]
 
 

@@ -92,7 +92,7 @@ class RecordedConsumer:
 
         Args:
             message: the message.
-            in_order: whether it came behind the messages that were recorded before.
+            in_order: whether it came after the messages that were recorded before.
         """
         self._recording.write("dispatch", lambda: self._receive(message, in_order))
 

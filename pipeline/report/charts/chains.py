@@ -48,7 +48,7 @@ def chains_of(blocking: Rows) -> list[list[Row]]:
 def _extended(
     chain: list[Row], of_consumer: dict[tuple[tuple[str, str], int], list[Row]], last_us: int
 ) -> Iterator[list[Row]]:
-    """Yields the chain with the costliest interval of each next consumer behind it, as far as it goes."""
+    """Yields the chain with the costliest interval of each next consumer after it, as far as it goes."""
     end = chain[-1]
     seen = {link["consumer"] for link in chain if link["scope"] != "subscription"}
     is_root = end["consumer"] == end["blocking_consumer"] and end["scope"] != "subscription"

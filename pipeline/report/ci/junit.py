@@ -127,7 +127,7 @@ def _with_evidence(findings: Sequence[Finding], target: str) -> str:
 
 
 def _named(finding: Finding) -> str:
-    """Returns the explanation of a finding behind its severity, its bug or exception, and its key."""
+    """Returns the explanation of a finding after its severity, its bug or exception, and its key."""
     reason = finding.known_bug or finding.permitted_by
     label = finding.severity.replace("_", " ") + (f" ({printable(reason)})" if reason else "")
     key = f", key {printable(finding.key)}" if finding.key is not None else ""

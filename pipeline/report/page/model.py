@@ -71,7 +71,7 @@ class Section:
 
     Attributes:
         name: its anchor.
-        badge: a number or two words behind its name in the navigation; may be empty.
+        badge: a number or two words after its name in the navigation; may be empty.
         lead: a sentence that stands for the whole section.
         parts: figures by subscription; an empty name stands for the whole run.
         tables: with their captions.

@@ -49,7 +49,7 @@ def _table(run: RunSummary, topics: TopicNames) -> Iterator[str]:
 
 def _blamed(block: Block, topics: TopicNames) -> str:
     name = "-" if block.consumer is None else consumer(block.consumer, block.consumer_name)
-    return f"{name}{topics.behind(block, ', {}')}"
+    return f"{name}{topics.suffix(block, ', {}')}"
 
 
 def _worst(wait: Wait) -> str:

@@ -94,7 +94,7 @@ def _headline(incident: Incident, topics: TopicNames, least: str) -> Labelled:
         f"{least}{_counted(incident)}",
         f"key {printable(key)}" if key is not None and len(incident.findings) == 1 else "",
         after,
-        topics.behind(incident, "{}"),
+        topics.suffix(incident, "{}"),
     ]
     text = Text(label, style=SEVERITY_STYLE[incident.severity]).append(f"  {incident.rule}", style="not bold default")
     told = ", ".join(filter(None, about))

@@ -99,7 +99,7 @@ def _audit_the_next_window(run: RunSummary, target: str, held: int) -> str:
 
 def _about_waits(run: RunSummary, topics: TopicNames) -> str:
     if block := worth_a_look(run):
-        return f"{look_at(block)}{topics.behind(block)}"
+        return f"{look_at(block)}{topics.suffix(block)}"
     if run.progress == "held_up":
         return "see table blocking, the rows of scope subscription: what each time without progress waited for"
     if impossible_counters(run):

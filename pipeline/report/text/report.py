@@ -96,7 +96,7 @@ def _run(run: RunSummary, target: str, shown: Shown) -> Iterator[Text | Table | 
     if keyless:
         yield Text()
         yield Labelled("", Text(f"Messages without a key; {keyless_routing(run.profile)}", style="bold"), column=0)
-        lines = (f"{keyless_line(producer)}{topics.behind(producer)}" for producer in keyless)
+        lines = (f"{keyless_line(producer)}{topics.suffix(producer)}" for producer in keyless)
         yield from (Labelled("", line, column=2) for line in lines)
     if mixed:
         yield Text()
@@ -196,7 +196,7 @@ def _incomplete(partition: Partition, topics: TopicNames, run: RunSummary) -> La
     }
     reasons = ", ".join(f"{number:,} {reason}" for reason, number in numbers.items() if number)
     line = f"{share(partition.completeness)} of {count(partition.rows + lost, 'row')} judged ({reasons})"
-    return Labelled("", f"{line}{topics.behind(partition, ': {}')}")
+    return Labelled("", f"{line}{topics.suffix(partition, ': {}')}")
 
 
 def _hot_key(key: HotKey, topics: TopicNames) -> Labelled:
@@ -209,7 +209,7 @@ def _hot_key(key: HotKey, topics: TopicNames) -> Labelled:
     return Labelled(
         "",
         f"{name} on hash {key.sticky_hash}{with_it}: {least}{count(key.dispatched, 'dispatch', 'dispatches')}{part}"
-        f"{pending}; its hash waited {duration(key.blocked_seconds)}{topics.behind(key)}",
+        f"{pending}; its hash waited {duration(key.blocked_seconds)}{topics.suffix(key)}",
         column=2,
     )
 
@@ -220,6 +220,6 @@ def _mixed_producer(producer: MixedProducer, topics: TopicNames) -> Labelled:
     return Labelled(
         "",
         f"{name}: {producer.mixed_batches:,} of {count(producer.batches_inspected, 'batch', 'batches')}"
-        f"{f'; the keys of {unseen:,} more are not recorded' if unseen else ''}{topics.behind(producer)}",
+        f"{f'; the keys of {unseen:,} more are not recorded' if unseen else ''}{topics.suffix(producer)}",
         column=2,
     )

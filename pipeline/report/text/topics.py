@@ -52,8 +52,8 @@ class TopicNames:
             yield Labelled("Topics", f"{count(len(self._topics), 'topic partition')}{subscriptions}")
         yield from (Labelled(number, printable(topic), indent=2) for topic, number in self._numbers.items())
 
-    def behind(self, row: OfSubscription, form: str = " ({})") -> str:
-        """The topic and subscription of a row, to be written behind its sentence.
+    def suffix(self, row: OfSubscription, form: str = " ({})") -> str:
+        """The topic and subscription of a row, to be written after its sentence.
 
         Args:
             row: about one subscription.

@@ -34,7 +34,7 @@ def _value(value: Any) -> Any:
 def inline(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Returns rows as the data of a chart.
 
-    They are set behind the constructor, which would hold each value against the schema: 0.2 s for 2,000 rows.
+    They are set after the constructor, which would hold each value against the schema: 0.2 s for 2,000 rows.
     """
     data = alt.InlineData(values=[])
     data.values = list(rows)
