@@ -80,8 +80,7 @@ class AssignmentLog:
         routing: the assignment in force, as the replay looks it up.
         promised: the routing that the contract requires if the selector has a flaw, else None (`Selector.promised`).
         current: the open epoch; None before the first join.
-        undecided: the hashes whose owner the trace leaves open at present, because it leaves open which join came
-            first.
+        undecided: the hashes whose owner is open at present, because the order of joins is.
     """
 
     __slots__ = (
@@ -127,10 +126,10 @@ class AssignmentLog:
             selector = with_change(self._selector.copy(), changes[0], self._fresh)
             disputed = union(selector.disputed())
             resolved = Resolved([0], [self._selector, selector], [self.undecided, disputed], [], [selector], True)
-        if not len(resolved.worlds[0]):
+        if not len(resolved.possible[0]):
             # Without consumers there is one assignment, whatever happened before.
             return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
-        shown = observed.reported is not None and resolved.worlds[0].agrees(observed.reported)
+        shown = observed.reported is not None and resolved.possible[0].agrees(observed.reported)
         if self._complete or (resolved.complete and shown):
             return resolved
         # Without a report that shows the assignment, the owners stay open.
@@ -168,7 +167,7 @@ class AssignmentLog:
     def settle(self, resolved: Resolved) -> None:
         """Takes the assignments that are possible after the last of the changes."""
         entered = self._selector
-        self._selector, *self._others = resolved.worlds
+        self._selector, *self._others = resolved.possible
         self._complete = resolved.complete
         self.undecided = resolved.undecided[-1]
         self._correct(self._selector is not entered)
@@ -178,23 +177,25 @@ class AssignmentLog:
         if not self.undecided:
             return False
         reported = observed.reported
-        worlds = [self._selector, *self._others]
+        possible = [self._selector, *self._others]
         if reported is not None:
-            for world in worlds:
-                world.learn(reported.owner_of_range)
-            agreeing = [world for world in worlds if world.agrees(reported)]
+            for selector in possible:
+                selector.learn(reported.owner_of_range)
+            agreeing = [selector for selector in possible if selector.agrees(reported)]
             if not agreeing and self._selector.adopt(reported):
                 agreeing = [self._selector]
             if not agreeing:
                 return False
-            worlds, self._complete = agreeing, True
+            possible, self._complete = agreeing, True
         else:
-            counts = [observed.sent.unexplained(world.routing()) for world in worlds]
-            worlds = [world for world, count in zip(worlds, counts, strict=True) if count <= min(counts) + MISTAKES]
-            for world in worlds:
-                world.learn(observed.owner_of_range)
-        self._selector, *self._others = worlds
-        self.undecided = doubtful(worlds) if self._complete else ALL_HASHES
+            counts = [observed.sent.unexplained(selector.routing()) for selector in possible]
+            possible = [
+                selector for selector, count in zip(possible, counts, strict=True) if count <= min(counts) + MISTAKES
+            ]
+            for selector in possible:
+                selector.learn(observed.owner_of_range)
+        self._selector, *self._others = possible
+        self.undecided = doubtful(possible) if self._complete else ALL_HASHES
         return self._correct(perhaps_moved=True)
 
     def join(self, consumer: int, name: str, ranges: DeclaredRanges | None, seq: int) -> None:

@@ -3,9 +3,9 @@
 Only some orders matter. On a ring, changes of consumers with different names lead to the same structure in any order,
 and `contests` records the owners of contested points. The order of consumers with one name, and of all joins of
 AutoSplit, changes the assignment. The search goes through the sets of changes that can have happened, in steps of one
-change, and merges ways that lead to the same assignment. Later reports of the broker exclude ways at their first step:
-AutoSplit never moves the upper end of an interval, and a ring index has its own points. So thirty joins at one time
-have a single way if a report follows them.
+change, and merges paths that lead to the same assignment. Later reports of the broker exclude paths at their first
+step: AutoSplit never moves the upper end of an interval, and a ring index has its own points. So thirty joins at one
+time have a single path if a report follows them.
 """
 
 from collections.abc import Callable, Sequence
@@ -89,27 +89,27 @@ class Search(NamedTuple):
             changes: in a possible order.
             precedes: which of them certainly came before which, transitively.
         """
-        ways = _Ways(self, changes, precedes)
-        layers = ways.layers(roots)
+        paths = _Paths(self, changes, precedes)
+        layers = paths.layers(roots)
         if layers is None:
-            return ways.only(roots[0])
+            return paths.only(roots[0])
         goals, (reported, sent) = layers[-1], self.observed
         if reported is not None:
-            goals = [node for node in goals if ways.agrees(node.selector, reported)]
+            goals = [node for node in goals if paths.agrees(node.selector, reported)]
         elif len(goals) > 1:
             counts = [sent.unexplained(node.selector.routing()) for node in goals]
             goals = [node for node, count in zip(goals, counts, strict=True) if count <= min(counts) + MISTAKES]
         if not goals and reported is None and sent is NO_DISPATCHES:
-            return ways.only(roots[0])
+            return paths.only(roots[0])
         if not goals:
             # The observations contradict every order, so they cannot decide it.
             less = Observed(None, NO_DISPATCHES if reported is None else sent)
             return self._replace(observed=less).orders(roots, changes, precedes)
-        return ways.found(layers, goals)
+        return paths.orders_to(layers, goals)
 
 
-class _Ways:
-    """The ways from the roots through sets of changes."""
+class _Paths:
+    """The paths from the roots through sets of changes that can have happened."""
 
     def __init__(self, search: Search, changes: Sequence[Change], precedes: Precedence) -> None:
         self._changes = changes
@@ -160,8 +160,8 @@ class _Ways:
             states.append(with_change(states[-1].copy(), change, self._search.fresh))
         return Orders([*range(len(self._changes))], [[state] for state in states], self._precedes, False)
 
-    def found(self, layers: list[list[_Node]], goals: list[_Node]) -> Orders:
-        """The orders and states on the ways to one of the goals."""
+    def orders_to(self, layers: list[list[_Node]], goals: list[_Node]) -> Orders:
+        """The orders and states on the paths to one of the goals."""
         for goal in goals:
             goal.leads_on = True
         for layer in reversed(layers[:-1]):
@@ -183,7 +183,7 @@ class _Ways:
         return Orders(order, states, self._certain(live), complete=True)
 
     def _certain(self, live: list[list[_Node]]) -> Precedence:
-        """Which change precedes which on every way; for changes that commute only what was known before."""
+        """Which change precedes which on every path; for changes that commute only what was known before."""
         count = len(self._changes)
         sets = {node.applied for layer in live for node in layer}
         precedes: Precedence = self._precedes.copy()
@@ -225,7 +225,7 @@ class _Ways:
                 if not known and not self._commute(selector, self._changes[one], self._changes[other]):
                     related[one] |= 1 << other
                     related[other] |= 1 << one
-        # A change that certainly precedes one of them, but is not ordered relative to another, opens ways as well.
+        # A change that certainly precedes one of them, but is not ordered relative to another, opens paths as well.
         grown = True
         while grown:
             grown = False

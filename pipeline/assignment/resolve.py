@@ -25,7 +25,7 @@ class Resolved(NamedTuple):
         selectors: the selector before the first change and after each, in this order.
         undecided: at the same moments, the hashes that possible orders give to different consumers.
         open: the numbers of the changes whose order is open.
-        worlds: the assignments that are possible after the last change, that of `order` first.
+        possible: the assignments that are possible after the last change, that of `order` first.
         complete: whether there can be no others. If not, the owner of every hash is unknown.
     """
 
@@ -33,7 +33,7 @@ class Resolved(NamedTuple):
     selectors: list[Selector]
     undecided: list[HashRanges]
     open: list[int]
-    worlds: list[Selector]
+    possible: list[Selector]
     complete: bool
 
 
@@ -67,24 +67,24 @@ def resolve(
         known = closed(orders.precedes | learned)
         if not (known & known.T).any():
             orders = search.orders(roots, changes, known)
-    worlds = [_settled(selector, orders, changes, owner_of) for selector in orders.states[-1]]
+    possible = [_settled(selector, orders, changes, owner_of) for selector in orders.states[-1]]
     selectors = [selector for selector, *_ in orders.states]
     if orders.complete:
         undecided, open_changes = _undecided(roots[0], orders, changes, passages, fresh)
-        undecided[-1] = doubtful(worlds)
-        return Resolved(orders.order, selectors, undecided, open_changes, worlds, True)
+        undecided[-1] = doubtful(possible)
+        return Resolved(orders.order, selectors, undecided, open_changes, possible, True)
     # There are more orders than can be examined, so it is unknown which hashes they agree on.
-    adopted = reported is not None and worlds[0].adopt(reported)
+    adopted = reported is not None and possible[0].adopt(reported)
     undecided = [(), *[ALL_HASHES] * len(changes)]
     if adopted:
-        undecided[-1] = doubtful(worlds)
-    return Resolved(orders.order, selectors, undecided, orders.order, worlds, adopted)
+        undecided[-1] = doubtful(possible)
+    return Resolved(orders.order, selectors, undecided, orders.order, possible, adopted)
 
 
-def doubtful(worlds: Sequence[Selector]) -> HashRanges:
+def doubtful(possible: Sequence[Selector]) -> HashRanges:
     """The hashes that possible assignments give to different consumers."""
-    differs = differing([world.routing() for world in worlds]) if len(worlds) > 1 else ()
-    return union([*differs, *(both for world in worlds for both in world.disputed())])
+    differs = differing([selector.routing() for selector in possible]) if len(possible) > 1 else ()
+    return union([*differs, *(both for selector in possible for both in selector.disputed())])
 
 
 def _learned(orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Precedence:
@@ -225,6 +225,6 @@ class _Touched:
         """The hashes of all leaving consumers; one may get hashes of another before it leaves itself."""
         routing = self._root.routing()
         leavers = {change.consumer for change in self._changes if change.kind == "leave"}
-        had = [both for consumer in leavers for both in owned_by(routing, consumer)]
-        came = [n for n, change in enumerate(self._changes) if change.kind == "join" and change.consumer in leavers]
-        return union([*had, *(both for number in came for both in self._joining(number))])
+        owned = [both for consumer in leavers for both in owned_by(routing, consumer)]
+        joins = [n for n, change in enumerate(self._changes) if change.kind == "join" and change.consumer in leavers]
+        return union([*owned, *(both for number in joins for both in self._joining(number))])

@@ -110,7 +110,7 @@ def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, sho
             assert order != made.happened
             continue
         for at, state in enumerate(way):
-            assert agree(state, found.worlds[0] if at == len(order) else found.selectors[at], found.undecided[at])
+            assert agree(state, found.possible[0] if at == len(order) else found.selectors[at], found.undecided[at])
 
 
 @pytest.mark.parametrize("kind", SELECTORS)
@@ -120,7 +120,7 @@ def test_after_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
     made = burst(Random(seed), kind)
     reported = states(made, made.happened, kind)[-1].reported()
     found = resolved(made, kind, reported)
-    assert found.worlds[0].reported() == reported
+    assert found.possible[0].reported() == reported
     # It does not show in which order consumers of one name share their hashes.
     assert found.undecided[-1] == () or kind == "shared ring"
 
@@ -134,7 +134,7 @@ def test_thirty_joins_at_one_time_are_told_apart_by_what_follows(kind: str) -> N
     way = states(made, happened, kind)
     found = resolved(made, kind, way[-1].reported(), nodes_max=100)
     assert found.complete
-    assert found.worlds[0].reported() == way[-1].reported()
+    assert found.possible[0].reported() == way[-1].reported()
     if kind == "AutoSplit":
         assert tuple(found.order) == happened
         assert set(found.undecided) == {()}
@@ -149,7 +149,7 @@ def test_beyond_the_limit_nothing_is_known_until_a_report() -> None:
     reported = states(made, (3, 1, 2, 0, 7, 6, 5, 4), "AutoSplit")[-1].reported()
     again = resolved(made, "AutoSplit", reported, nodes_max=4)
     assert again.complete
-    assert again.worlds[0].reported() == reported
+    assert again.possible[0].reported() == reported
     assert (again.undecided[1], again.undecided[-1]) == (ALL_HASHES, ())
 
 

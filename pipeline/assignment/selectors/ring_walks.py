@@ -78,9 +78,9 @@ def fused_ranges(
         owners: (n) the owner of each range.
         first: the first hash of the first range.
         last: no range ends after it.
-        starts: (n) gets the first hash of each merged range,
-        ends: (n) its last hash,
-        of: (n) and its owner.
+        starts: (n) gets the first hash of each merged range.
+        ends: (n) gets the last hash of each.
+        of: (n) gets the owner of each.
     """
     ranges = 0
     for at in range(uppers.size):

@@ -110,7 +110,7 @@ class HashOwners:
         because = self._doubt(changes, bounds, resolved)
         for at, number in enumerate(resolved.order):
             # After the last change, contested ring points have the owners that later observations show.
-            selector = resolved.worlds[0] if at == len(changes) - 1 else resolved.selectors[at + 1]
+            selector = resolved.possible[0] if at == len(changes) - 1 else resolved.selectors[at + 1]
             open_now = Undecided(resolved.undecided[at + 1], because)
             begins = log.enter(changes[number], selector, open_now, seqs[number])
             self.epochs.open(self._present() if begins else None)
