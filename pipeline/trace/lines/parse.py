@@ -1,8 +1,8 @@
 """Parses the lines of a block into arrays; compiled.
 
-A line that is not a row of the format beyond doubt is left to `dispatch_audit.pipeline.trace.lines.one_line`: what is
-no JSON, values of other types or beyond their type, a field that is there twice, a name with escapes, elements without
-their numbers, and deep nesting. Bytes that are not ASCII are taken as they are.
+Lines that this parser is not sure about go to `dispatch_audit.pipeline.trace.lines.one_line`: text that is no JSON,
+values of other types or beyond their type, a field that is there twice, a name with escapes, elements without their
+numbers, and deep nesting. Bytes that are not ASCII are taken as they are.
 """
 
 from typing import Final
