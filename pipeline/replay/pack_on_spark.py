@@ -1,4 +1,4 @@
-"""What tasks do with the parts of a trace: they check, count and pack rows, and stage what they found.
+"""The work of tasks on the parts of a trace: they check, count and pack rows, and stage the result.
 
 parts of a trace -> tasks(check, count, pack) -> rows of `STAGED_SCHEMA`
 """

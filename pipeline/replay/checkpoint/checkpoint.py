@@ -32,7 +32,7 @@ from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
 
 STATE_VERSION: Final = 23
-"""Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
+"""The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
 
 # The modules of `Known` import every class that a replay is made of.
 SCHEMA: Final = Schema(
@@ -108,7 +108,7 @@ def read_checkpoint(payload: bytes, config: ReplayConfig) -> Known:
         selector = encoded.document["selector"]
         own = config if selector is None else OtherSelector(*selector).applied(config)
         return _checked(decode(encoded, SCHEMA, _given(own)))
-    # What was damaged fails wherever something in it is used.
+    # A damaged document fails wherever something in it is used.
     except Exception as error:
         raise StateError(f"the state of the window before cannot be read: {error}", _WAY_OUT) from error
 

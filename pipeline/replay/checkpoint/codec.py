@@ -10,7 +10,7 @@
               {"dict": [ITEMS, ITEMS]}  keys and values; also counter, dict_of_lists, dict_of_ints
               {"deque": [ITEMS, 16]}    with the number of items that it keeps, or null
               {"array": 3}              the array of that number
-              {"same": 5}               the list, set, dict, deque, array or object that is the sixth to begin
+              {"same": 5}               the value that began as number 5 of those above, counted from 0
               {"given": "config"}       what the caller gives anew
     ITEMS     [VALUE, ...], or where many are alike {"ints": 3}, the array of that number, or
               {"rows": KIND or "tuple", "columns": [ITEMS, ...]}
@@ -72,7 +72,7 @@ def encode(root: object, schema: Schema, given: Mapping[str, object]) -> Encoded
 
 
 class _Encoder:
-    """Numbers what it meets: the same things in the same order get the same numbers as in `_Decoder`."""
+    """Numbers values in the order in which it meets them, as `_Decoder` does."""
 
     def __init__(self, schema: Schema, given: Mapping[str, object]) -> None:
         self.kinds: dict[str, Sequence[str]] = {}
@@ -91,7 +91,7 @@ class _Encoder:
         if id(thing) in self._given:
             return {"given": self._given[id(thing)]}
         kind = self._schema.kind_of(of)
-        # What cannot change is written as often as it is met.
+        # A value that cannot change is written again wherever it is met.
         if not (of is tuple or of is frozenset or (kind is not None and kind.is_tuple)):
             if id(thing) in self._numbers:
                 return {"same": self._numbers[id(thing)]}
@@ -106,7 +106,7 @@ class _Encoder:
         if of in (list, tuple):
             return {of.__name__: self._items(thing)}
         if of in (set, frozenset):
-            # The order within a set depends on how it came about.
+            # The order within a set depends on how it was filled.
             return {of.__name__: self._items(sorted(thing))}
         if of is deque:
             return {"deque": [self._items(tuple(thing)), thing.maxlen]}

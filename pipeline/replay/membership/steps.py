@@ -1,4 +1,4 @@
-"""What happened to a subscription, one step after the other: what `Membership` hands to the replay.
+"""The steps of a subscription: what `Membership` hands to the replay.
 
 The steps come in the order in which events took effect. Each is data: whoever takes one changes the dispatcher by it
 (`subscription/step_loop.py`), and nothing that a step leads to goes back into the membership.

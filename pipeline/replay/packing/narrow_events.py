@@ -24,8 +24,8 @@ class NarrowColumn(NamedTuple):
     """A column of `Events`.
 
     Attributes:
-        lowest: no value is lower,
-        highest: and none higher.
+        lowest: a lower bound of the values.
+        highest: an upper bound of the values.
         distances: of the values from `base`, unsigned, or the values themselves if these need 8 bytes; None: all are
             equal.
     """
@@ -41,7 +41,7 @@ class NarrowColumn(NamedTuple):
 
     @property
     def base(self) -> int:
-        """What the distances are from; the distance of two words of an ack set may not fit into 8 bytes."""
+        """The value that distances are from; those of the words of an ack set may not fit into 8 bytes."""
         return 0 if self.width == max(_WIDTHS) else self.lowest
 
     def some(self, start: int, stop: int) -> "NarrowColumn":

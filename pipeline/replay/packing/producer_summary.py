@@ -37,7 +37,7 @@ class Sent(NamedTuple):
         keyless: entries without a key.
         chunked: entries with the sequence id of the producer's entry before.
         first: seq and sequence id (None: not recorded) of the first entry.
-        last: and of the last one.
+        last: seq and sequence id of the last entry.
     """
 
     producer: str | None
@@ -64,10 +64,10 @@ class MixedBatch(NamedTuple):
     """A batch of messages with several keys.
 
     Attributes:
-        seq: of its publish.
-        ts_us: of it.
-        ledger: its position.
-        entry: its position.
+        seq: the row of its publish.
+        ts_us: the time of that row.
+        ledger: the ledger of the batch.
+        entry: its entry id.
         producer: name of the producer; None: it has none.
         messages: in the batch.
         keys: some of them, each once, in the order of the messages; None: messages without a key.

@@ -63,8 +63,8 @@ class Snapshot(NamedTuple):
     Attributes:
         seq: the seq of its row.
         ts_us: the time of its row.
-        seq_begin: it was taken after this row,
-        seq_end: and before the row after this one.
+        seq_begin: the snapshot was taken after this row.
+        seq_end: the snapshot was taken before the row after this one.
         in_replay: `msgInReplay`, in entries.
         unacked: `unackedMessages` of the subscription.
         read_position: the position of the next normal read.

@@ -62,8 +62,8 @@ class Surplus(NamedTuple):
 
     Attributes:
         seq: the row of the snapshot.
-        seq_begin: it was taken after this row,
-        seq_end: and before the row after this one.
+        seq_begin: the snapshot was taken after this row.
+        seq_end: the snapshot was taken before the row after this one.
         consumer: the index of the consumer.
         messages: the broker's count of unacknowledged messages minus those that the consumer holds; F10 leaves a
             surplus.

@@ -36,7 +36,7 @@ class StepLoop:
     """The replay of one subscription: the steps of its membership, applied to its dispatcher one after the other.
 
     Attributes:
-        dispatcher: the entries and what became of them.
+        dispatcher: the entries and their state.
         membership: who was connected, and who owned which hash; the steps come from it.
         short_until_us: of each consumer that left, the last time at which rows show it without permits or at its limit;
             UNKNOWN: they never do.

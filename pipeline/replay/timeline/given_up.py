@@ -20,7 +20,7 @@ _ALL_GIVEN_UP = among(Code.REDELIVER_ALL)
 
 
 class GivenUp(NamedTuple):
-    """What was given up in front of a row.
+    """What consumers gave up in front of a row.
 
     Attributes:
         over_seq: the row, in front of which the change has certainly happened.
@@ -34,7 +34,7 @@ class GivenUp(NamedTuple):
 
     @property
     def any(self) -> bool:
-        """Whether anything was."""
+        """Whether consumers gave anything up."""
         return bool(self.entries or self.consumers)
 
 

@@ -98,7 +98,7 @@ def note_resets(changes: Sequence[Bracket], bounds: ChangeBounds) -> bool:
 
 
 def passages(changes: Sequence[Bracket], views: Sequence[View], bounds: ChangeBounds) -> list[tuple[int, int]]:
-    """The joins and leaves of consumers that came and went on one side of a snapshot, where it is open on which side.
+    """The pairs of a join and a leave that may lie before or after a snapshot, but not around it.
 
     Returns:
         The numbers of a join and of the leave of the same consumer. A snapshot among the changes does not list the

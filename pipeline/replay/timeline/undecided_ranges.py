@@ -1,6 +1,6 @@
-"""The hashes whose owners the trace leaves open, because it leaves open which join came first, and between which rows.
+"""The hashes whose owners are unknown because the order of joins is unknown, and between which rows.
 
-There, a finding that depends on the owner is not a violation.
+A finding there that depends on the owner is not a violation.
 """
 
 from collections.abc import Iterable, Sequence

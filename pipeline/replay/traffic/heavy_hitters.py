@@ -33,8 +33,8 @@ class KeyCounts(NamedTuple):
         group: the first part of the key, the sticky hash for instance.
         key: the second part.
         times: the count, too small by at most `HeavyHitters.error_max`.
-        ledger: the ledger of the first entry that was counted for the key,
-        entry: and its entry id.
+        ledger: the ledger of the first entry that was counted for the key.
+        entry: the entry id of that entry.
     """
 
     group: Ints

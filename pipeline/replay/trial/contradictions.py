@@ -1,4 +1,4 @@
-"""What is said of a selector that the trace claims and the broker contradicts."""
+"""The findings about a selector that the trace claims and the broker contradicts."""
 
 from typing import Final
 
