@@ -56,7 +56,7 @@ class ChangingSettings:
         return faulty(broker_settings(self._setup.broker, self._policies), self._setup.faults)
 
     def _effective(self) -> dict[str, int | bool | None]:
-        """What a recorder is told."""
+        """The settings as a recorder sees them."""
         in_force: Mapping[str, object] = {**self._setup.broker, **self._policies}
         return {
             name: value

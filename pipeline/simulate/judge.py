@@ -78,7 +78,7 @@ def judged_tables(
 def tables_of(
     batches: Iterable[pa.RecordBatch], workload: PartitionWorkload, config: ReplayConfig
 ) -> Iterator[tuple[str, Columns]]:
-    """Audits the rows of a simulation, given in batches of which each is after the one before it."""
+    """Audits the rows of a simulation, given in batches in their order."""
     group = Group(workload.topic, workload.subscription)
     return replay_group(group, _packed(batches, group, config), config, ALL_FINDINGS)
 

@@ -18,7 +18,7 @@ _EARLIEST: Final = ("stalled_at_s",)
 
 
 def measures_row(simulation: PartitionSimulation) -> MeasuresRow:
-    """What a simulated partition comes to, in seconds and counts.
+    """The measures of a simulated partition, in seconds and counts.
 
     `makespan_s` is the time from the first publish to the last acknowledgement, and `makespan_bound_s` its least value
     (`lower_bound`); `waited_message_s` the time from publishing to the first sending, summed over all messages, up to

@@ -13,7 +13,7 @@ _NEVER = -1
 
 @dataclass(slots=True)
 class Measures:
-    """What a simulated partition comes to.
+    """The measures of a simulated partition.
 
     Attributes:
         entries: entries published.

@@ -20,11 +20,11 @@ from dispatch_audit.pipeline.simulate.series import Series, of_partitions
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.work import Work, workload_of
 
-_SCHEMA: Final = "task INT, came STRING"
+_SCHEMA: Final = "task INT, result STRING"
 
 
 class Simulated(NamedTuple):
-    """What a topic comes to under one setup: its measures, and what happened over time."""
+    """The result of one topic under one setup: its measures, and what happened over time."""
 
     measures: MeasuresRow
     series: Series
@@ -47,7 +47,7 @@ class Searched(NamedTuple):
 def compared(
     spark: SparkSession, work: Sequence[Work], setups: Sequence[Setup], settings: Settings | None
 ) -> list[Simulated]:
-    """What the whole topic comes to under each setup.
+    """The result of the whole topic under each setup.
 
     Args:
         spark: the session.
@@ -63,7 +63,7 @@ def compared(
     frame = spark.createDataFrame(rows, "group INT, first_seq BIGINT, setup INT, partition INT, work BINARY")
     run = _runner(list(setups), settings)
     found = {
-        row["task"]: json.loads(row["came"])
+        row["task"]: json.loads(row["result"])
         for row in map_groups(frame, "group", "first_seq", len(rows), run, _SCHEMA).collect()
     }
     parts = ([found[number * len(work) + partition] for partition in range(len(work))] for number in range(len(setups)))
@@ -136,7 +136,7 @@ def _runner(setups: list[Setup], settings: Settings | None) -> Function:
         else:
             found = judged_row(judged_tables(simulation, settings))
         measures = {**found, **measures_row(simulation)}
-        came = json.dumps({"measures": measures, "series": asdict(simulation.progress.series)})
-        yield pa.record_batch([pa.array([task], pa.int32()), pa.array([came])], names=["task", "came"])
+        result = json.dumps({"measures": measures, "series": asdict(simulation.progress.series)})
+        yield pa.record_batch([pa.array([task], pa.int32()), pa.array([result])], names=["task", "result"])
 
     return run

@@ -102,14 +102,14 @@ class Client:
         self._queued: list[int] = []
 
     def connected(self, consumer: Consumer) -> None:
-        """Its consumer has joined: it asks for messages."""
+        """Asks for messages, because its consumer has joined."""
         self.consumer = consumer
         self._forget()
         self._processing.interrupt(self._agenda.now_us)
         self._agenda.after(2 * self._network_us, self._flow, (consumer, self.settings.receiver_queue))
 
     def closing(self) -> None:
-        """It closes its consumer in order: what is done is acknowledged first."""
+        """Closes its consumer in order: what is done is acknowledged first."""
         if self.consumer is not None:
             now_us = self._agenda.now_us
             done = [position for _, of_one in sorted(self._done.items()) for at, position in of_one if at <= now_us]
@@ -117,12 +117,12 @@ class Client:
                 self._broker.acknowledge(self.consumer, done)
 
     def disconnected(self) -> None:
-        """Its consumer is gone, and with it all that was not acknowledged."""
+        """Drops all that was not acknowledged, because its consumer is gone."""
         self.consumer = None
         self._forget()
 
     def receive(self, positions: list[int]) -> None:
-        """Entries were sent to its consumer."""
+        """Takes entries that were sent to its consumer."""
         if self.hung:
             self._queued += positions
             return
@@ -137,7 +137,7 @@ class Client:
                 self._agenda.at(start_us, self._start_later, (self.consumer, position, service_us))
 
     def hang(self) -> None:
-        """From now on nothing is taken or finished."""
+        """Takes and finishes nothing from now on."""
         self.hung, self._hung_at_us = True, self._agenda.now_us
 
     def resume(self) -> None:

@@ -16,7 +16,7 @@ class Processing(ABC):
 
     @abstractmethod
     def interrupt(self, until_us: int) -> None:
-        """Nothing is in process, and nothing starts before this time."""
+        """Drops what is in process; nothing starts before this time."""
 
 
 class Threads(Processing):
@@ -34,7 +34,7 @@ class Threads(Processing):
         return start_us
 
     def interrupt(self, until_us: int) -> None:
-        """All threads are free from then on."""
+        """Frees all threads from then on."""
         self._free = [until_us] * len(self._free)
         heapify(self._free)
 
@@ -62,7 +62,7 @@ class PerKey(Processing):
         return start_us
 
     def interrupt(self, until_us: int) -> None:
-        """All keys are free from then on."""
+        """Frees all keys from then on."""
         self._free.clear()
         self._from_us = until_us
 
@@ -76,9 +76,9 @@ class AtOnce(Processing):
         self._from_us = 0
 
     def start_us(self, position: int, arrival_us: int, service_us: int) -> int:
-        """At its arrival."""
+        """When it arrives."""
         return max(arrival_us, self._from_us)
 
     def interrupt(self, until_us: int) -> None:
-        """Nothing starts before this time."""
+        """Lets nothing start before this time."""
         self._from_us = until_us

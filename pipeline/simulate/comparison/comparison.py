@@ -1,4 +1,4 @@
-"""A comparison of dispatchers: what was simulated, and what came of it under each of them."""
+"""A comparison of dispatchers: what was simulated, and the result under each of them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VariantResult:
-    """One of the dispatchers.
+    """The result of one variant of the dispatcher.
 
     Attributes:
         name: of the variant.
@@ -42,7 +42,7 @@ class VariantResult:
 
 @dataclass(frozen=True)
 class VariantComparison:
-    """What is compared.
+    """The results of several variants of the dispatcher on the same traffic.
 
     Attributes:
         traffic: the workload or trace, as the caller named it.

@@ -1,4 +1,4 @@
-"""What a simulation came to, for a terminal: a row for each partition in 80 columns, and a sentence at the end."""
+"""The result of a simulation for a terminal: a row for each partition in 80 columns, and a sentence at the end."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ _ROWS: Final = 12
 
 
 def print_simulation(measured: Sequence[MeasuresRow], setup: Setup, folder: Path, console: Console) -> None:
-    """Writes the partitions, where the trace is, and what came of it in a sentence.
+    """Writes the partitions, where the trace is, and the result in a sentence.
 
     Args:
         measured: of each partition, in their order.

@@ -43,8 +43,8 @@ def print_comparison(comparison: VariantComparison, console: Console) -> None:
     if comparison.search is not None:
         console.print(Labelled(Text("Search", style="bold"), search_result(comparison.search)), soft_wrap=True)
     style = "bold red" if is_bad(comparison.given) else "bold green"
-    told = Text(headline(comparison), style=style).append(f". {meaning(comparison)}", style="not bold default")
-    console.print(Labelled(Text("Result", style="bold"), told), soft_wrap=True)
+    conclusion = Text(headline(comparison), style=style).append(f". {meaning(comparison)}", style="not bold default")
+    console.print(Labelled(Text("Result", style="bold"), conclusion), soft_wrap=True)
 
 
 def _table(comparison: VariantComparison) -> Table:

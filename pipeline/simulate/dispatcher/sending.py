@@ -20,7 +20,7 @@ class Sender:
         self._policy = policy
         state.send = self.send
         self.processed = 0
-        # Of those the entries that were sent: not those that turn out to be delayed.
+        # The entries among them that were sent, without those that turned out to be delayed.
         self._sent = 0
         self.skip_next_replay = False
         self.skip_next_backoff = False

@@ -78,14 +78,14 @@ class DrainingPolicy(DispatcherPolicy):
         return len(self.state.replay.hash_of)
 
     def normal_read_allowed(self) -> bool:
-        """Below the limit, with a consumer that is not blocked and has permits (contract 4.6)."""
+        """Whether replay is below the limit, and a consumer that is not blocked has permits (contract 4.6)."""
         limit = self.limit()
         if limit and self.counted_in_replay() >= limit:
             return False
         return self.state.any_available()
 
     def normal_read_max(self, entries_max: int) -> int:
-        """Not more than the limit leaves, but at least one (contract 4.2)."""
+        """As many entries as the limit leaves, but at least one (contract 4.2)."""
         limit = self.limit()
         return min(entries_max, max(limit - self.counted_in_replay(), 1)) if limit else entries_max
 
@@ -192,11 +192,11 @@ class DrainingPolicy(DispatcherPolicy):
         self.draining.remove_entry(consumer.number, sticky_hash, closing)
 
     def start_batch(self) -> None:
-        """Puts notifications off."""
+        """Holds notifications back until the batch ends."""
         self.draining.start_batch()
 
     def end_batch(self) -> None:
-        """Notifies once."""
+        """Sends one notification for the whole batch."""
         self.draining.end_batch()
 
     def cleared(self) -> None:

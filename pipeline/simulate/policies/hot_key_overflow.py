@@ -189,7 +189,7 @@ class HotKeyOverflowPolicy(DrainingPolicy):
         return self.hot[self.state.hashes[position]].written_up_to
 
     def _written(self, positions: list[int]) -> None:
-        """The ledger has the entries: they are acknowledged at the cursor, and leave replay."""
+        """Acknowledges entries at the cursor and takes them out of replay, because the ledger has them."""
         state = self.state
         moved = False
         for position in positions:
@@ -243,7 +243,7 @@ class HotKeyOverflowPolicy(DrainingPolicy):
             self.state.send(self.state.owner_of(sticky_hash), positions)
 
     def take_back(self, position: int) -> None:
-        """A consumer gave back an entry of the ledger."""
+        """Takes an entry of the ledger that a consumer gave back."""
         hot = self.hot.setdefault(self.state.hashes[position], _Hot())
         ascending = sorted(hot.queue)
         insort(ascending, position)
@@ -256,7 +256,7 @@ class HotKeyOverflowPolicy(DrainingPolicy):
         self.hot.clear()
 
     def cleared(self) -> None:
-        """Nobody is left: what the ledger has and nobody acknowledged is to be sent again."""
+        """Marks what the ledger has and nobody acknowledged to be sent again, because the last consumer has left."""
         super().cleared()
         self._generation += 1
         self._writing.clear()

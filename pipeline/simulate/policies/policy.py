@@ -44,11 +44,11 @@ class DispatcherPolicy(ABC):
         """Whether a normal read may start."""
 
     def read_cycle(self) -> None:
-        """In each turn of the read loop, before anything is read."""
+        """Runs in each turn of the read loop, before anything is read."""
         return
 
     def take_back(self, position: int) -> None:
-        """A consumer gave back one of `holds`."""
+        """Takes back one of `holds`, which a consumer gave back."""
         return
 
     def normal_read_max(self, entries_max: int) -> int:
@@ -64,7 +64,7 @@ class DispatcherPolicy(ABC):
         return self.state.replay.first
 
     def replay_read_started(self, entries: list[int]) -> None:
-        """A replay read of these entries is in flight."""
+        """Notes that a replay read of these entries is in flight."""
         return
 
     def refuses(self, consumer: Consumer, position: int) -> bool:
@@ -73,7 +73,7 @@ class DispatcherPolicy(ABC):
 
     @abstractmethod
     def joined(self, consumer: Consumer, before: dict[int, int]) -> None:
-        """A consumer has joined.
+        """Takes a consumer that has joined.
 
         Args:
             consumer: the newcomer; the selector has it.
@@ -82,38 +82,38 @@ class DispatcherPolicy(ABC):
 
     @abstractmethod
     def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
-        """A consumer has left others behind, and its entries are in replay; as `joined`.
+        """Takes the leave of a consumer that was not the last one, and whose entries are in replay; see `joined`.
 
         Returns:
             Whether that is a reason to read, even if it held nothing.
         """
 
     def removed_pending(self, consumer: Consumer, sticky_hash: int, closing: bool = False) -> None:
-        """A pending entry of a consumer was settled."""
+        """Notes that a pending entry of a consumer was settled."""
         return
 
     def start_batch(self) -> None:
-        """Several pending entries are about to be removed at once."""
+        """Holds notifications back, because several pending entries are about to be removed at once."""
         return
 
     def end_batch(self) -> None:
-        """They were."""
+        """Sends the notifications that `start_batch` held back."""
         return
 
     def cleared(self) -> None:
-        """The last consumer has left."""
+        """Forgets what depends on consumers, because the last one has left."""
         return
 
     def mark_delete_moved(self) -> bool:
-        """Mark-delete has moved; returns whether that is a reason to read."""
+        """Notes that mark-delete has moved; returns whether that is a reason to read."""
         return False
 
     def sought(self) -> None:
-        """The cursor was reset to a position, which all consumers left for."""
+        """Notes that the cursor was reset to a position, for which all consumers were closed."""
         return
 
     def sent(self, entries: list[int]) -> None:
-        """Entries were sent for the first time or again."""
+        """Notes that entries were sent, for the first time or again."""
         return
 
     def statistics(self, consumer: Consumer) -> dict[str, object]:

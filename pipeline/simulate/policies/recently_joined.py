@@ -88,7 +88,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
                 self.recently = {consumer.number: consumer, **self.recently}
 
     def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
-        """A single consumer that is left may have everything."""
+        """Removes a leaver from the list; a consumer that is left alone may have everything."""
         self.recently.pop(consumer.number, None)
         if len(self.state.consumers) == 1:
             self.recently.clear()
@@ -99,7 +99,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
         return self.release()
 
     def cleared(self) -> None:
-        """Nobody is left."""
+        """Clears the list when the last consumer leaves."""
         self.recently.clear()
 
     def position_at_join(self) -> int:

@@ -37,7 +37,7 @@ class DelayedEntries:
     def __init__(
         self, deliver_at_us: Sequence[int], agenda: Agenda, tick_us: int, read_soon: Callable[[], None]
     ) -> None:
-        """Nothing is kept yet.
+        """Starts without entries.
 
         Args:
             deliver_at_us: when each entry is due; `NOT_DELAYED`: at once.

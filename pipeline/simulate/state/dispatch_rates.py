@@ -26,8 +26,8 @@ class TokenBucket:
 
     def left(self, now_us: int) -> int:
         """The whole tokens that are there; 0 or less: none."""
-        came = (now_us - self._at_us) * self._a_period / self._period_us
-        self._tokens = min(self._tokens + came, self._a_period)
+        earned = (now_us - self._at_us) * self._a_period / self._period_us
+        self._tokens = min(self._tokens + earned, self._a_period)
         self._at_us = now_us
         return int(self._tokens)
 

@@ -63,7 +63,7 @@ class DrainingHashes:
         found.entries += 1
 
     def remove_entry(self, holder: int, sticky_hash: int, closing: bool = False) -> None:
-        """Counts an entry less, and asks for a read if that ends the draining of a hash that has blocked a consumer."""
+        """Removes an entry from the count; asks for a read if a hash that has blocked a consumer stops draining."""
         found = self.by_hash.get(sticky_hash)
         if found is None:
             return

@@ -1,9 +1,10 @@
 """Takes a workload from a recorded trace: what was published when, who joined and left, how long messages took.
 
-The broker's part is left out: which consumer was sent what, and when. A client takes each message as soon as it arrives
-and keeps it for as long as it did in the recording; unless flow rows show that it takes fewer than it is sent: then
-that many are in process at a time, and a message takes the time from when one of them was done. Source of the rows:
-TRACE_FORMAT.
+The broker's part is left out: which consumer was sent what, and when. By default a client takes each message as soon as
+it arrives, and keeps it for as long as in the recording. If flow rows show that it takes fewer than it is sent, so many
+are in process at a time, and the processing of the next one begins when one of them is done.
+
+Source: TRACE_FORMAT, "Columns".
 """
 
 from collections.abc import Mapping, Sequence
