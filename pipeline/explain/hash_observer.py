@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 
 
 class SeenHash(NamedTuple):
-    """A hash after a row; consumers by the replay's numbers, None for nobody.
+    """The state of a hash after a row; consumers by the replay's numbers, None for nobody.
 
     Attributes:
         owner: the consumer that the routing in force sends its entries to.
@@ -43,7 +43,7 @@ class HashObserver:
     """An `Observer` of one hash.
 
     Attributes:
-        seen: the hash after each of the places that were asked for, once the replay has passed them.
+        seen: the state of the hash after each of the places that were asked for, once the replay has passed them.
     """
 
     def __init__(self, sticky_hash: int, places: Iterable[int]) -> None:
@@ -55,7 +55,7 @@ class HashObserver:
     def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> None:
         """Replays rows, and looks at the hash once the first row after each of the places is there.
 
-        Changes that take effect right after a row have been applied by then.
+        Changes that take effect directly after a row have been applied by then.
         """
         start = 0
         for stop in self._cuts(events.seq):

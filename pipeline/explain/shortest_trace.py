@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_row
 REPLAYS_MAX: Final = 3_000
 # How many rows of the hash before the finding are tried: most findings need few of them.
 _LAST: Final = (12, 48, 192)
-# The same of all rows of the subscription.
+# How many rows of the subscription before the finding are tried.
 _LAST_OF_ALL: Final = (64, 512, 4096)
 
 Finding = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The steps of a story: rows of a trace, each with the hash after it."""
+"""The steps of a story: rows of a trace, each with the state of the hash after it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Step:
         place: its place in the order of the topic.
         until: the place of its later side, if both sides are one step; else `place`.
         row: the row of the trace.
-        state: the hash after the event; None: the story is about no hash.
+        state: the state of the hash after the event; None: the story is about no hash.
         offending: whether it completes the finding.
     """
 
@@ -100,7 +100,7 @@ def _identity(row: Row) -> object:
 
 
 def watched(steps: Iterable[Step]) -> set[int]:
-    """Returns the places after which the hash is needed: of each step, and before each membership change."""
+    """Returns the places after which the state of the hash is needed: of each step, and the one before it."""
     return {place for step in steps for place in (step.place - 1, shown_at(step))}
 
 
@@ -110,20 +110,20 @@ def shown_at(step: Step) -> int:
 
 
 def with_states(steps: Iterable[Step], seen: Mapping[int, SeenHash], numbers: Mapping[int, int]) -> list[Step]:
-    """Returns the steps with the hash after each, without membership changes that do not concern it.
+    """Returns the steps with the state of the hash after each, without membership changes that do not concern it.
 
     Args:
         steps: of the story.
-        seen: the hash after the places of `watched`.
+        seen: the state of the hash after the places of `watched`.
         numbers: the replay's number of the consumer of each membership row, by place.
     """
-    told: list[Step] = []
+    shown: list[Step] = []
     for step in steps:
         after = seen.get(shown_at(step))
         if step.of_membership and not step.offending and not _concerns(step, seen, numbers):
             continue
-        told.append(replace(step, state=after))
-    return told
+        shown.append(replace(step, state=after))
+    return shown
 
 
 def _concerns(step: Step, seen: Mapping[int, SeenHash], numbers: Mapping[int, int]) -> bool:

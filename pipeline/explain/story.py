@@ -1,6 +1,6 @@
 """Builds the story of a hash: the events around a finding or a moment, and who owned and held the hash at each.
 
-The rows of the trace are replayed as the audit replayed them, and the replay is asked in between
+The rows of the trace are replayed as the audit replayed them, and the state of the hash is read between them
 (`dispatch_audit.pipeline.explain.hash_observer`). Rows that the audit quarantined take no part, because its reader
 leaves them out, and the replay refuses what it refused.
 """
@@ -55,7 +55,7 @@ class Story:
         key: the key that the reader asked for, or that the finding names.
         middle: the place that the story is told around.
         middle_us: its time.
-        at_middle: the hash after that place; None: the story is about no hash.
+        at_middle: the state of the hash after that place; None: the story is about no hash.
         steps: in their order.
         total: the number of rows that concern the hash, steps or not.
         found: the rows of `violations` of the replay.

@@ -50,7 +50,7 @@ def subscription_rows(trace: Trace, group: Group, spark: SparkSession | None = N
 
 
 def all_rows(trace: Trace, spark: SparkSession | None = None) -> pa.Table:
-    """The same of everything in a trace."""
+    """Returns the good rows of all subscriptions of a trace, as `subscription_rows` does."""
     return _read(trace, None, spark)
 
 
