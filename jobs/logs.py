@@ -41,8 +41,8 @@ def json_logs() -> Iterator[None]:
 
 def json_of_error(message: str, exit_code: int) -> str:
     """Returns an error as the handler of `json_logs` writes it."""
-    told = {"levelname": "ERROR", "levelno": logging.ERROR, "msg": message, "exit_code": exit_code}
-    return _FORMATTER.format(logging.makeLogRecord(told))
+    record = {"levelname": "ERROR", "levelno": logging.ERROR, "msg": message, "exit_code": exit_code}
+    return _FORMATTER.format(logging.makeLogRecord(record))
 
 
 def log_stage(stage: str, seconds: float) -> None:

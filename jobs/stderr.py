@@ -78,9 +78,9 @@ def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _RUN_AGA
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            told = error if isinstance(error, DispatchAuditError) else _unexpected(error, debug)
-            told = _full_disk(error) or told
-            raise typer.Exit(stderr.error(str(told), told.exit_code)) from None
+            reported = error if isinstance(error, DispatchAuditError) else _unexpected(error, debug)
+            reported = _full_disk(error) or reported
+            raise typer.Exit(stderr.error(str(reported), reported.exit_code)) from None
 
 
 def _unexpected(error: Exception, debug: bool) -> DispatchAuditError:

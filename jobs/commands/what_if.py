@@ -63,7 +63,7 @@ def what_if(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulates a recorded trace or a described workload under several dispatchers, and compares what came of it."""
+    """Simulates a recorded trace or a described workload under several dispatchers, and compares the results."""
     with errors_on_one_line(debug, log_format) as stderr:
         reports = parse_reports(report or (), _FILE_FORMATS)
         # Imported here, because it takes a second, which commands that read no trace need not wait.
@@ -101,7 +101,7 @@ def what_if(
             stderr.warning(reason)
         simulated = zip(DEFAULT_VARIANTS, setups, found, strict=True)
         dispatchers = tuple(
-            VariantResult(variant.name, setup.version, setup.policy, *came) for variant, setup, came in simulated
+            VariantResult(variant.name, setup.version, setup.policy, *result) for variant, setup, result in simulated
         )
         comparison = VariantComparison(
             traffic, version, seed, len(taken.work), judge, dispatchers, taken.left_out, searched

@@ -37,8 +37,8 @@ class Said:
 
 def said(explanation: str) -> Said:
     """Returns the parts of the sentence of a finding."""
-    told, *bugs = explanation.split(_BUG)
-    event, *why = told.split("; ")
+    clauses, *bugs = explanation.split(_BUG)
+    event, *why = clauses.split("; ")
     what, against = event, ""
     if contradiction := _CONTRADICTS.search(event):
         what, against = event[: contradiction.start()], event[contradiction.end() + 1 :]

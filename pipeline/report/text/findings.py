@@ -97,8 +97,8 @@ def _headline(incident: Incident, topics: TopicNames, least: str) -> Labelled:
         topics.suffix(incident, "{}"),
     ]
     text = Text(label, style=SEVERITY_STYLE[incident.severity]).append(f"  {incident.rule}", style="not bold default")
-    told = ", ".join(filter(None, about))
-    return Labelled("", text.append(f": {told}" if told else "", style="not bold default"), column=2)
+    facts = ", ".join(filter(None, about))
+    return Labelled("", text.append(f": {facts}" if facts else "", style="not bold default"), column=2)
 
 
 def _counted(incident: Incident) -> str:

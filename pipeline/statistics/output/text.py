@@ -34,8 +34,10 @@ def _lines(result: Result, whole_max: int) -> Iterator[Text]:
     many = len(result.diagnoses) > 1
     if many:
         numbers = Counter(diagnosis.answer for diagnosis in result.diagnoses)
-        told = ", ".join(f"{numbers[answer]:,} {words.ANSWER_WORDS[answer]}" for answer in ANSWERS if numbers[answer])
-        yield Text(f"{count(len(result.diagnoses), 'subscription')}: {told}")
+        by_answer = ", ".join(
+            f"{numbers[answer]:,} {words.ANSWER_WORDS[answer]}" for answer in ANSWERS if numbers[answer]
+        )
+        yield Text(f"{count(len(result.diagnoses), 'subscription')}: {by_answer}")
         yield Text()
     for diagnosis in result.diagnoses[:whole_max]:
         yield from _whole(diagnosis)

@@ -107,9 +107,9 @@ def reads(facts: Facts) -> str:
         "subscriptionHavePendingRead": cursor.have_pending_read,
         "subscriptionHavePendingReplayRead": cursor.have_pending_replay_read,
     }
-    told = ", ".join(f"{name} {_value(value)}" for name, value in flags.items() if value is not None)
+    reads = ", ".join(f"{name} {_value(value)}" for name, value in flags.items() if value is not None)
     positions = f"mark-delete {_position(cursor.mark_delete)}, read position {_position(cursor.read_position)}"
-    return f"{positions}{f'; {told}' if told else ''}"
+    return f"{positions}{f'; {reads}' if reads else ''}"
 
 
 def _value(value: bool | int) -> str:
