@@ -304,7 +304,7 @@ CONSUMERS = TableSchema(
         _optional(
             "last_sent_position_when_joining",
             "string",
-            "highest position dispatched when it joined, ledger:entry; under PIP-282 new entries behind it would have "
+            "highest position dispatched when it joined, ledger:entry; under PIP-282 new entries after it would have "
             "been held back",
         ),
         _optional(
@@ -368,7 +368,7 @@ COVERAGE = TableSchema(
         _optional(
             "rows_censored_by_gaps",
             "bigint",
-            "those of rows_censored that came in a gap, or behind one and about entries that were open in it",
+            "those of rows_censored that came in a gap, or after one and about entries that were open in it",
         ),
         *_moment("first_gap_ts", "when the first gap began; NULL: there is none", nullable=True),
         Column(

@@ -16,7 +16,7 @@ def tables_of(spark: SparkSession | None, target: Target) -> Tables:
     """
     if target.local:
         return LocalTables(target, spark)
-    # Imported here, because it needs the package of Delta on Spark, which is a second of nothing for a local path.
+    # Imported here, because it imports Delta on Spark, which takes a second and which a local path does not need.
     from dispatch_audit.pipeline.tables.through_spark.spark_tables import SparkTables  # noqa: PLC0415
 
     assert spark is not None, "only tables below a local path are read without Spark"
