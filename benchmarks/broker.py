@@ -191,13 +191,13 @@ def _changed(queues: _Queues, consumer: int, joins: int, touched: Ints) -> int:
 @_compiled
 def _acknowledged(queues: _Queues, message: int, h: int) -> int:
     """Takes a message out; returns 1 if its hash has drained and has something to send, else 0."""
-    before, behind = queues.preceding[message], queues.following[message]
+    before, following = queues.preceding[message], queues.following[message]
     if before >= 0:
-        queues.following[before] = behind
+        queues.following[before] = following
     else:
-        queues.first[h] = behind
-    if behind >= 0:
-        queues.preceding[behind] = before
+        queues.first[h] = following
+    if following >= 0:
+        queues.preceding[following] = before
     else:
         queues.last[h] = before
     queues.held[h] -= 1

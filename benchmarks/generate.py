@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.broker import PUBLISHED, Changes, Traffic, run
 from benchmarks.stored_as import Source, store_as
-from benchmarks.trace_columns import Rows, batches, key_bytes, name_of, trace_schema
+from benchmarks.trace_columns import TrafficRows, batches, key_bytes, name_of, trace_schema
 from dispatch_audit.pipeline.assignment import AssignmentLog
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
@@ -78,7 +78,7 @@ def write_trace(folder: Path, shape: Shape) -> int:
     return size
 
 
-def rows_of(shape: Shape, rng: np.random.Generator) -> Rows:
+def rows_of(shape: Shape, rng: np.random.Generator) -> TrafficRows:
     """Returns the rows of all partitions, in the order of time."""
     keys_of: list[NDArray[np.int64]] = []
     return _in_order([_partition(shape, rng, keys_of) for _ in range(shape.partitions)], shape, keys_of)
@@ -147,7 +147,7 @@ def _changes(shape: Shape, begin: int, span: int) -> Changes:
     return Changes(at_us, consumers, kinds, owners)
 
 
-def _in_order(traffic: list[Traffic], shape: Shape, keys_of: list[NDArray[np.int64]]) -> Rows:
+def _in_order(traffic: list[Traffic], shape: Shape, keys_of: list[NDArray[np.int64]]) -> TrafficRows:
     """The rows of all partitions as one recorder numbers them."""
     partition = np.repeat(np.arange(len(traffic), dtype=np.int32), [t.what.size for t in traffic])
     what, at_us, message, consumer = (np.concatenate(column) for column in zip(*traffic, strict=True))
@@ -157,7 +157,7 @@ def _in_order(traffic: list[Traffic], shape: Shape, keys_of: list[NDArray[np.int
     late = np.concatenate(([False], each[1:] == each[:-1]))
     # Consumers are numbered through; no partition has as many.
     number = partition[each] * (shape.consumers + shape.changes) + consumer[each]
-    return Rows(
+    return TrafficRows(
         event=what[each].astype(np.int8),
         late=late,
         ts_us=at_us[each],

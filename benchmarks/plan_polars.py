@@ -41,11 +41,11 @@ def _single_holder(sent: pl.LazyFrame, events: pl.LazyFrame) -> pl.LazyFrame:
     ack_end = (pl.col("event") == "ack") & (pl.col("phase").fill_null("end") == "end")
     acked = events.filter(ack_end).select("topic", "positions", acked_seq="seq").explode("positions")
     acked = acked.select("topic", "acked_seq", *(pl.col("positions").struct.field(name) for name in _POSITION[1:]))
-    behind = pl.col("acked_seq").filter(pl.col("acked_seq") > pl.col("seq"))
+    later_ack = pl.col("acked_seq").filter(pl.col("acked_seq") > pl.col("seq"))
     held = sent.join(acked, on=_POSITION, how="left").group_by(*_KEY, "seq", "consumer")
     consumer = pl.col("consumer")
     consumer_before = consumer.shift(1).over(_KEY, order_by="seq")
     held_until = pl.col("acked_seq").cum_max().shift(1).over(_KEY, order_by="seq")
-    return held.agg(behind.min().fill_null(NEVER)).select(
+    return held.agg(later_ack.min().fill_null(NEVER)).select(
         ((consumer_before != consumer) & (held_until > pl.col("seq"))).sum()
     )

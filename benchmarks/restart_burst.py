@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks.broker import JOINED, LEFT, PUBLISHED, Changes, Ints, Traffic, run
 from benchmarks.generate import SETTINGS, VERSION
-from benchmarks.trace_columns import Rows, batches, key_bytes, name_of, topic_of, with_all_columns
+from benchmarks.trace_columns import TrafficRows, batches, key_bytes, name_of, topic_of, with_all_columns
 from dispatch_audit.pipeline.assignment import AssignmentLog
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
@@ -96,7 +96,7 @@ def _owned(changes: Sequence[Change], hashes: NDArray[np.int64]) -> Changes:
     return Changes(at_us, consumers, kinds, owners)
 
 
-def _recorded(traffic: Traffic, names: dict[int, int], key: Ints, rng: np.random.Generator) -> Rows:
+def _recorded(traffic: Traffic, names: dict[int, int], key: Ints, rng: np.random.Generator) -> TrafficRows:
     """Both rows of everything but a publish; those of a membership change apart, those of traffic together."""
     whole = np.arange(traffic.what.size)
     each = np.concatenate([whole, whole[traffic.what != PUBLISHED]])
@@ -107,7 +107,7 @@ def _recorded(traffic: Traffic, names: dict[int, int], key: Ints, rng: np.random
     order = np.lexsort((late, each, ts_us))
     each, consumer = each[order], traffic.consumer[each[order]]
     name = np.array([names.get(int(number), -1) for number in range(-1, int(consumer.max()) + 1)])
-    return Rows(
+    return TrafficRows(
         event=traffic.what[each].astype(np.int8),
         late=late[order],
         ts_us=ts_us[order],

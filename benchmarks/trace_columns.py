@@ -23,7 +23,7 @@ _POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ac
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrafficRows:
     """Integer columns of the rows of all partitions, in the order of seq.
 
     Attributes:
@@ -57,13 +57,13 @@ def name_of(consumer: int) -> str:
     return f"c{consumer}"
 
 
-def batches(rows: Rows, part: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+def batches(rows: TrafficRows, part: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
     """The rows `part` (indices, in the order wanted), of `trace_schema`, a batch a row group."""
     for start in range(0, part.size, _ROW_GROUP):
         yield _batch(rows, part[start : start + _ROW_GROUP])
 
 
-def _batch(rows: Rows, at: NDArray[np.int64]) -> pa.RecordBatch:
+def _batch(rows: TrafficRows, at: NDArray[np.int64]) -> pa.RecordBatch:
     """The rows `at`, with the columns that recorders write."""
     event, late, message, partition = rows.event[at], rows.late[at], rows.message[at], rows.partition[at]
     published, sent, acked, joined = (event == kind for kind in (PUBLISHED, SENT, ACKED, JOINED))
