@@ -46,7 +46,7 @@ register_profiles()
 # Before xdist's own, which reads the groups that are added here.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests of one recording behind each other, and last those of several: few replays are kept at a time."""
+    """Puts the tests of one recording after each other, and last those of several: few replays are kept at a time."""
     items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
     for item in items:
         # Of several processes one has the session of Spark, and one makes what several tests share.

@@ -44,7 +44,7 @@ class EmbeddedCommands:
 
 @contextmanager
 def embedded_process(folder: Path) -> Iterator[EmbeddedCommands]:
-    """Starts the process, and ends it behind the body.
+    """Starts the process, and ends it after the body.
 
     Args:
         folder: gets what the process prints.

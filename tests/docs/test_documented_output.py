@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/GETTING_STARTED.md", "docs/REPORT.md", "docs/CI.md", "docs/CONVERT.md", "docs/DIAGNOSE.md")
 REWRITE = "DOCS_REWRITE" in os.environ
 BLOCK = re.compile(r"^```(bash|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# A command may go on behind a backslash; its output goes up to the next command.
+# A command may go on after a backslash; its output goes up to the next command.
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?((?:(?!\$ ).*\n?)*)", re.MULTILINE)
 LEFT_OUT = "..."
 # What differs from machine to machine.

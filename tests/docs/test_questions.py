@@ -32,7 +32,7 @@ def columns_of(table: str) -> set[str]:
 
 
 def is_there(name: str) -> bool:
-    """Whether a name is a table, a column of a table behind its name, or a rule."""
+    """Whether a name is a table, a column of a table after its name, or a rule."""
     table, _, column = name.partition(".")
     return name in RULES or (table in TABLES and (not column or column in columns_of(table)))
 

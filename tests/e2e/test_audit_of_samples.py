@@ -131,7 +131,7 @@ def test_a_second_run_leaves_equal_rows_and_no_others(
     run_on_spark("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
     before = rows_of_tables(tmp_path)
     run_on_spark("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
-    # As text every value with all its digits, behind the name of its column, in the order of the columns.
+    # As text every value with all its digits, after the name of its column, in the order of the columns.
     assert rows_of_tables(tmp_path) == before
     assert len(before["runs"]) == 2
 

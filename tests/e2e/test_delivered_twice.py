@@ -58,7 +58,7 @@ def _same_file(trace: Path) -> None:
     _remove_logs(trace)
     rows = _lines()
     third = len(rows) // 3
-    # Behind the rows of the next third, as a recorder writes that was started again from an older place.
+    # After the rows of the next third, as a recorder writes that was started again from an older place.
     at_last = [*rows[: 2 * third], *_third(), *rows[2 * third :]]
     (trace / "events.jsonl").write_text("\n".join(at_last) + "\n")
 

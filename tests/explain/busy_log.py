@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.contract.rules import RuleName
 OWNER = {LOWEST: 2, LOW: 2, HIGH: 1, HIGHEST: 1}
 KEYS = tuple(OWNER)
 BUSY = 60
-"""Entries before the fault, and as many behind it."""
+"""Entries before the fault, and as many after it."""
 
 Fault = Callable[[Log, int], None]
 """Writes a fault; entries from a number on are free."""

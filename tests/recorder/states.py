@@ -129,7 +129,7 @@ def hung_consumer(scene: Scene) -> None:
 
 
 def draining(scene: Scene) -> None:
-    """Two join behind a slow one, which holds messages of hashes that move to them."""
+    """Two join after a slow one, which holds messages of hashes that move to them."""
     scene.join("slow", work_s=0.04)
     scene.publish(KEYS[:30] * 4 + KEYS[30:] * 4)
     wait_for(lambda: scene.consumer("slow")["unackedMessages"] > 200, "messages at the slow consumer")

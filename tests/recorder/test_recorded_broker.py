@@ -140,7 +140,7 @@ def test_the_audit_finds_nothing(recorded: tuple[Path, int], tmp_path: Path) -> 
     report = audited(trace, tmp_path / "audit")
     assert (report["verdict"], report["quarantined"]) == ("clean", 0), report
     (coverage,) = DeltaTable(str(tmp_path / "audit" / "coverage")).to_pyarrow_table().to_pylist()
-    # Everything is judged but dispatches behind changes that overlap, as they do where consumers come back at one time.
+    # Everything is judged but dispatches after changes that overlap, as they do where consumers come back at one time.
     assert coverage["rows"] - coverage["rows_judged"] == coverage["dispatches_undecided"], report
     assert coverage["dispatches_undecided"] == 0 or changes_overlap(complete_rows(trace)), report
     assert report["completeness"] > 0.99, report

@@ -35,7 +35,7 @@ def has_broker() -> bool:
 
 @contextmanager
 def running_broker(folder: Path, *settings: str) -> Iterator[Broker]:
-    """Starts a broker, and stops it behind its body.
+    """Starts a broker, and stops it after its body.
 
     Args:
         folder: for what its recorder writes; its log is written beside it.

@@ -437,7 +437,7 @@ class Replay:
 
     @property
     def changes(self) -> list[tuple[str, int]]:
-        """The membership changes, each with the seq behind which it took effect."""
+        """The membership changes, each with the seq after which it took effect."""
         return [(placed.epoch.change, placed.since.seq) for placed in self.epochs]
 
     @property
@@ -518,7 +518,7 @@ def replayed(
     return _replayed_groups([rows], config, rows_per_batch)[GROUP]
 
 
-# Many tests look at the same recording, one behind the other (conftest). All recordings would take gigabytes.
+# Many tests look at the same recording, one after the other (conftest). All recordings would take gigabytes.
 _once: Final = lru_cache(maxsize=2)
 
 

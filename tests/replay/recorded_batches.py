@@ -24,7 +24,7 @@ _compute: Any = pc
 _ROWS = 1_000_000
 
 
-# Tests of one recording run one behind the other (conftest).
+# Tests of one recording run one after the other (conftest).
 @lru_cache(maxsize=2)
 def recorded_batches(name: str) -> Batches:
     """The rows of a recorded trace, log by log."""

@@ -268,7 +268,7 @@ def outcomes(files: Sequence[str]) -> list[int]:
     """Of each file `READ`, `REFUSED`, or how the process ended that read it.
 
     In a process of its own: pyarrow may abort, which `audit` takes for a reason to leave the file to Spark. Another one
-    goes on behind the file, as each costs a copy of the memory maps of the tests.
+    goes on after the file, as each costs a copy of the memory maps of the tests.
     """
     found: list[int] = []
     while len(found) < len(files):

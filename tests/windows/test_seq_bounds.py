@@ -70,7 +70,7 @@ def test_a_moment_lies_before_the_first_row_by_seq_that_has_reached_it(
 ) -> None:
     trace = log(tmp_path / "trace", rows_of())
     question = LogQuery((200, 350, 500, 700), None, (3, 6))
-    # Row 4 has reached 350 and row 5 has not: both lie behind it, and no row stands on both sides.
+    # Row 4 has reached 350 and row 5 has not: both lie after it, and no row stands on both sides.
     assert find_seq_bounds(spark, trace, question) == SeqBounds((2, 4, 4, None), (2, 3, 2), 0, 7)
     assert find_seq_bounds(spark, trace, LogQuery((200, 500), 5)).seq_of == (5, 6)
     # Row 5 is the last of the 400s, although the window until 500 ends before row 4.

@@ -181,7 +181,7 @@ def test_a_part_of_a_checkpoint_or_more_than_one_is_refused(data: st.DataObject)
 @examples(100)
 @given(st.integers(0, 1 << 30), st.binary(min_size=1, max_size=8))
 def test_bytes_that_were_exchanged_on_purpose_build_nothing_else(at: int, instead: bytes) -> None:
-    """Behind a valid checksum, so it may be another state."""
+    """After a valid checksum, so it may be another state."""
     raw = bytearray(raw_of(payload_of()))
     end = 8 + int.from_bytes(raw[:8], "little")
     at %= end

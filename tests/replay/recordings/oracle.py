@@ -34,7 +34,7 @@ class Drained:
     ended: int | None = None
 
 
-# Tests of one recording run one behind the other (conftest).
+# Tests of one recording run one after the other (conftest).
 @lru_cache(maxsize=1)
 def oracle_rows(folder: Path) -> list[Row]:
     """The oracle log in the order of seq; nobody may change it."""

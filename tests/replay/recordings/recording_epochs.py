@@ -9,7 +9,7 @@ not its place, which the two sides of a bracket leave open.
 
 A state and an epoch are the same if the same consumers have joined by then and the same ones are still there. The
 consumers that are there are not enough: where one comes and goes inside a burst, the broker has the same consumers
-before and behind, and not always the same assignment. Both numbers only ever grow and shrink, so no state comes twice.
+before and after, and not always the same assignment. Both numbers only ever grow and shrink, so no state comes twice.
 An epoch is then
 
 - `right`: nothing of it is undecided, and all hashes have the owner that they have in its state;
@@ -19,13 +19,13 @@ An epoch is then
 Where the evidence leaves the order of a burst open, the audit may pass through consumers that the broker never had
 together, and the broker through consumers that the audit does not have. Such an epoch has no state of its own. It is
 wrong unless it agrees, in every hash that is not undecided, with a state that was in force while the epoch lasted, or
-between the nearest epochs before and behind it that have one: when a change happened inside of its bracket is not
+between the nearest epochs before and after it that have one: when a change happened inside of its bracket is not
 judged. So it can hardly be right without a word about what is undecided, and this is what "wrong without saying so" is
 held against.
 
 A state that nobody claims is the same error seen from the other side: the audit claims that the assignment before it
-or behind it was in force meanwhile. Where an epoch without a state stands in the gap, that one answers for it;
-where none does, the state counts as one wrong epoch unless it is the same as the state before or behind the gap, or as
+or after it was in force meanwhile. Where an epoch without a state stands in the gap, that one answers for it;
+where none does, the state counts as one wrong epoch unless it is the same as the state before or after the gap, or as
 an epoch meanwhile but for what is undecided there. A restart is an exception: one consumer after the other is closed
 within microseconds, and the audit has one epoch for it.
 """

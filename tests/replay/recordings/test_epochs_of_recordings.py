@@ -110,7 +110,7 @@ def test_a_state_that_nobody_claims_is_wrong(burst: Burst, missing: int) -> None
 
 
 def test_one_that_comes_and_goes_makes_another_state_of_the_same_consumers() -> None:
-    # AutoSplit: behind it the ranges are not those from before.
+    # AutoSplit: after it the ranges are not those from before.
     states = (
         _state(10, "join 1", "1", "1", c1=(0, 99)),
         _state(20, "join 2", "12", "12", c2=(0, 49), c1=(50, 99)),

@@ -73,7 +73,7 @@ class Recording:
         return held
 
     def behind(self, seq: int) -> Iterator[Columns]:
-        """The rows behind a seq."""
+        """The rows after a seq."""
         return islice(self.rows, bisect_right(self._seqs, seq), None)
 
     def quiet(self, seq: int) -> bool:
@@ -89,7 +89,7 @@ def at(row: Columns) -> Position:
     return row["ledger_id"], row["entry_id"]
 
 
-# The tests of one recording run one behind the other (conftest).
+# The tests of one recording run one after the other (conftest).
 _recording = lru_cache(maxsize=1)(Recording)
 
 

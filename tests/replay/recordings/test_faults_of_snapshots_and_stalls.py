@@ -113,7 +113,7 @@ def test_everything_stands_still_for_three_seconds() -> None:
     untouched = weighed(name, logs)
     starts = [row for log in logs for row in log if row["event"] == "dispatch" and row["phase"] == "start"]
     starts.sort(key=lambda row: row["seq"])
-    # Behind the publish of an entry, in front of its dispatch.
+    # After the publish of an entry, in front of its dispatch.
     for sent in spread(starts[len(starts) // 4 :]):
 
         def change(row: Columns, since: int = sent["seq"]) -> Columns:

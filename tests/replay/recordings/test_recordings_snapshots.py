@@ -32,7 +32,7 @@ class Sent(NamedTuple):
     consumer: int
 
 
-# Its tests stand behind each other (conftest).
+# Its tests stand after each other (conftest).
 @lru_cache(maxsize=1)
 def recording(name: str) -> Recording:
     """A recording and its replays; nobody may change its rows."""

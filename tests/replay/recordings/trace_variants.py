@@ -6,7 +6,7 @@ prints what each variant breaks that the whole trace does not. A variant leaves 
 
 - `key_hash_ranges` that are absent mean "as in the snapshot before", so a snapshot that stays names all ranges that
   were last named by then. One that names none, and lists other consumers than the snapshot before it, was written
-  behind a later one, and stays without;
+  after a later one, and stays without;
 - a recorder of ends still sees that a broker closes a consumer, which has a start only; what never ended it does not;
 - one side is bounded by the other "plus the configured recorder skew" (TRACE_FORMAT), so the skew of such a variant is
   as long as the longest bracket of which it leaves a side out.

@@ -121,7 +121,7 @@ def test_settings_of_another_subscription_are_none_of_this_one(vouched: Log) -> 
 
 
 def lose(log: Log, *events: str) -> None:
-    """Writes a gap, and behind it the publishes from which on entries are judged again; entries from 10 on are free."""
+    """Writes a gap, and after it the publishes from which on entries are judged again; entries from 10 on are free."""
     seq = log.write("gap", dropped=1, dropped_events=[*events])
     log.rows[-1]["seq_end"] = seq
     for entry in (8, 9):

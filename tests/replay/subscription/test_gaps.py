@@ -7,7 +7,7 @@ from local_replay import HIGH, LOW, Columns, Log, reported, tables_of
 
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
-# The entries behind a gap are judged from the first publish on that comes so much later.
+# The entries after a gap are judged from the first publish on that comes so much later.
 LATER_US = 200_000
 
 
@@ -80,8 +80,8 @@ def test_a_gap_of_a_topic_is_one_of_its_subscriptions(log: Log) -> None:
 
 
 def _overtaken_behind(log: Log) -> bool:
-    """Whether it is found that an entry behind the gap is sent before an older one."""
-    # The first row behind the gap shows when it was over at the latest; the next publish opens.
+    """Whether it is found that an entry after the gap is sent before an older one."""
+    # The first row after the gap shows when it was over at the latest; the next publish opens.
     log.flow(1, 5)
     log.now_us += LATER_US
     for entry in (2, 3, 4):

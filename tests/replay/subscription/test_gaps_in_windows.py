@@ -1,4 +1,4 @@
-"""A gap counts the same, whether it lies before a cut between windows, across it or behind it."""
+"""A gap counts the same, whether it lies before a cut between windows, across it or after it."""
 
 import json
 import random

@@ -136,7 +136,7 @@ def test_what_is_open_is_told_by_every_window_that_it_lasts_through() -> None:
 def test_rows_are_settled_by_the_clock_and_told_by_seq() -> None:
     settled = Watermark(60_000_000)
     assert settled.point(released_seq=0).seq < 0
-    # The clock steps back by a minute behind seq 2.
+    # The clock steps back by a minute after seq 2.
     times_us = np.array([100, 101, 41, 42, 150, 161, 163], dtype=np.int64) * 1_000_000
     settled.add(np.arange(1, 8, dtype=np.int64), times_us)
     assert settled.point(released_seq=7) == TracePoint(4, 101_000_000)

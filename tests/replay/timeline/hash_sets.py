@@ -28,12 +28,12 @@ def without(ranges: Iterable[Range], others: Iterable[Range]) -> list[Range]:
     for begin, end in fused(ranges):
         while at < len(taken) and taken[at][1] < begin:
             at += 1
-        start, behind = begin, at
-        while behind < len(taken) and taken[behind][0] <= end:
-            if start < taken[behind][0]:
-                left.append((start, taken[behind][0] - 1))
-            start = taken[behind][1] + 1
-            behind += 1
+        start, place = begin, at
+        while place < len(taken) and taken[place][0] <= end:
+            if start < taken[place][0]:
+                left.append((start, taken[place][0] - 1))
+            start = taken[place][1] + 1
+            place += 1
         if start <= end:
             left.append((start, end))
     return left

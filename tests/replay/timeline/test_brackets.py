@@ -79,7 +79,7 @@ def test_who_joins_during_a_reset_joins_the_new_dispatcher() -> None:
 
 @pytest.mark.parametrize(("skew_us", "end"), [(200, 3), (201, None)])
 def test_who_may_have_joined_before_a_reset_does_not_end_it(skew_us: int, end: int | None) -> None:
-    # The only row of the join was written when it was over, up to the skew behind the join itself.
+    # The only row of the join was written when it was over, up to the skew after the join itself.
     membership = PairedSides()
     membership.add(_row(1, "reset", -1, reason="seek"), skew_us)
     membership.add(_row(3, "join", late=True), skew_us)

@@ -21,7 +21,7 @@ def _sent(log: Log, consumer: int, entry: int) -> int:
 
 
 def _seek_around_join(between: Callable[[Log], object], closed: bool = False) -> Log:
-    """The join of 2 begins before the seek and ends behind it."""
+    """The join of 2 begins before the seek and ends after it."""
     log = Log()
     log.join(1)
     for entry in range(60):
