@@ -38,7 +38,7 @@ def thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_imports_are_frozen_at_the_first_call_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_are_frozen_at_the_first_call_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.unfreeze()
     monkeypatch.setitem(sys.modules, "imported_just_now", sys)
     _called()

@@ -56,7 +56,7 @@ def test_an_owner_that_the_trace_leaves_open_is_undecided() -> None:
     assert "join c2" in state.undecided
 
 
-def test_behind_the_last_row_the_hash_is_seen_before_what_is_open_is_closed() -> None:
+def test_after_the_last_row_the_hash_is_seen_before_what_is_open_is_closed() -> None:
     log = Log()
     log.join(1)
     log.publish(0, LOW)
@@ -66,7 +66,7 @@ def test_behind_the_last_row_the_hash_is_seen_before_what_is_open_is_closed() ->
 
 
 @of_each(["heavy-churn-1-4.0.8"])
-def test_looking_behind_every_row_changes_no_row_of_any_table(name: str) -> None:
+def test_looking_after_every_row_changes_no_row_of_any_table(name: str) -> None:
     rows = [row for log in recorded_logs(name) for row in log]
     found = found_in(rows, recorded_config(name))
     group, config = found.events.group, found.events.config

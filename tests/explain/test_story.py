@@ -143,7 +143,7 @@ def test_settings_are_part_of_every_story() -> None:
     assert events_of(found.story(None, Middle())).count("settings") == 1
 
 
-def test_what_was_pending_is_unknown_behind_a_gap() -> None:
+def test_what_was_pending_is_unknown_after_a_gap() -> None:
     log = moved()
     log.publish(3, LOW)
     log.dispatch(2, 3, LOW)

@@ -77,7 +77,7 @@ _GOOD = json.dumps(FLOW)
 _BEHIND = ("]}", f"]}}{_GOOD}", f'],"x":[{_GOOD}', f",null]}}{_GOOD}", "\x00", "\ufeff", "}", ",", f",{_GOOD}", _GOOD)
 
 
-def test_nothing_behind_a_row_is_lost(tmp_path: Path) -> None:
+def test_nothing_after_a_row_is_lost(tmp_path: Path) -> None:
     lines = [_GOOD, *(_GOOD + behind for behind in _BEHIND)]
     good, aside = read(tmp_path / "t", [line.encode() for line in lines])
     assert good == 1

@@ -57,7 +57,7 @@ def _found(tables: Tables, table: str = "violations") -> list[tuple[Any, ...]]:
     return sorted((row["broker"], row["rule"], row["seq"], row["consumer"]) for row in tables[table])
 
 
-def test_what_one_broker_does_wrong_before_the_transfer_and_the_other_behind_it_is_found_once_each() -> None:
+def test_what_one_broker_does_wrong_before_the_transfer_and_the_other_after_it_is_found_once_each() -> None:
     before = _owner(range(3), now_us=1_000_000_000, wrong=[1])
     before.reset("transfer")
     behind = _owner(range(3, 6), now_us=_MOVED_US, wrong=[4])

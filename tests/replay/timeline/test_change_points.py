@@ -49,7 +49,7 @@ def test_a_dispatch_to_the_former_owner_comes_before_it() -> None:
     assert _placed(log, "join c2") >= last
 
 
-def test_a_dispatch_to_the_new_owner_comes_behind_it() -> None:
+def test_a_dispatch_to_the_new_owner_comes_after_it() -> None:
     log = _owned_by_one()
     log.join(2, phases="start")
     first = _sent(log, 2, 1)

@@ -67,7 +67,7 @@ def test_a_consumer_seen_before_the_last_sign_of_an_older_one_was_closed(shown: 
 
 
 @pytest.mark.parametrize("shown", BEFORE)
-def test_what_breaks_the_contract_behind_it_is_found(shown: Callable[[Log], None]) -> None:
+def test_what_breaks_the_contract_after_it_is_found(shown: Callable[[Log], None]) -> None:
     log = _seek_around_join(shown)
     log.join(3)
     _sent(log, 3, 3)
@@ -120,7 +120,7 @@ def test_without_any_sign_nothing_is_judged_that_depends_on_it() -> None:
     assert [rule for rule, _ in found.broken] in ([], ["ownership"])
 
 
-def test_dispatches_behind_the_seek_show_that_the_consumer_was_not_closed() -> None:
+def test_dispatches_after_the_seek_show_that_the_consumer_was_not_closed() -> None:
     log = _seek_around_join(_nothing)
     for entry in range(9, 30):
         _sent(log, 2, entry)
@@ -130,7 +130,7 @@ def test_dispatches_behind_the_seek_show_that_the_consumer_was_not_closed() -> N
     assert replayed(log.rows).violated == [("ownership", sent)]
 
 
-def test_a_snapshot_behind_the_seek_shows_that_the_consumer_was_closed() -> None:
+def test_a_snapshot_after_the_seek_shows_that_the_consumer_was_closed() -> None:
     log = _seek_around_join(_nothing)
     log.join(3)
     log.snapshot(reported(3, key_hash_ranges=ALL))
@@ -141,7 +141,7 @@ def test_a_snapshot_behind_the_seek_shows_that_the_consumer_was_closed() -> None
     assert [name for name, _ in found.changes][:3] == ["join c1", "join c2", "reset"]
 
 
-def test_a_consumer_that_is_sent_to_behind_a_seek_was_not_closed_by_it() -> None:
+def test_a_consumer_that_is_sent_to_after_a_seek_was_not_closed_by_it() -> None:
     # Its leave has a late row only, so by its rows alone it may have left before the seek as well as long after it.
     log = Log()
     log.join(1)
@@ -181,7 +181,7 @@ def test_a_join_whose_row_came_late_may_have_ended_before_the_seek_began() -> No
 
 
 @pytest.mark.parametrize("sent_to", [True, False])
-def test_who_never_left_joined_behind_the_unload_of_nobody(sent_to: bool) -> None:
+def test_who_never_left_joined_after_the_unload_of_nobody(sent_to: bool) -> None:
     # All had left by themselves, so no row names a consumer that the unload closed.
     log = Log()
     log.join(1)
@@ -203,7 +203,7 @@ def test_who_never_left_joined_behind_the_unload_of_nobody(sent_to: bool) -> Non
     assert found.violated == []
 
 
-def test_a_dispatch_amid_the_next_join_shows_who_joined_behind_the_unload() -> None:
+def test_a_dispatch_amid_the_next_join_shows_who_joined_after_the_unload() -> None:
     log = Log()
     log.join(1)
     log.publish(0, LOWEST)

@@ -27,7 +27,7 @@ def _bracket(
     ("of_the_other", "of_it", "certainly_before"),
     [(CLOSED_BY_BROKER, "", False), (CLOSED_BY_BROKER, CLOSED_BY_BROKER, True), ("", "", True)],
 )
-def test_who_left_by_itself_may_have_come_and_gone_behind_a_reset_that_names_whom_it_closed(
+def test_who_left_by_itself_may_have_come_and_gone_after_a_reset_that_names_whom_it_closed(
     of_the_other: str, of_it: str, certainly_before: bool
 ) -> None:
     there = _bracket(1, 2, "join", 1)
