@@ -1,4 +1,4 @@
-"""Writes errors and warnings to stderr: a line each, or a JSON object each with `--log-format json`."""
+"""Writes errors, warnings and notes to stderr: a line each, or a JSON object each with `--log-format json`."""
 
 import logging
 import traceback
@@ -50,8 +50,15 @@ class Stderr:
 
     def warning(self, message: str) -> None:
         """Writes a warning."""
+        self._write(logging.WARNING, message)
+
+    def note(self, message: str) -> None:
+        """Writes what was done, where stdout has the result that was asked for."""
+        self._write(logging.INFO, message)
+
+    def _write(self, level: int, message: str) -> None:
         if self.form == "json":
-            _log.warning(message)
+            _log.log(level, message)
         else:
             typer.echo(f"{NAME}: {message}", err=True)
 

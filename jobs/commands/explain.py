@@ -96,7 +96,7 @@ def explain(
             else:
                 print_story(found.story, found.finding, found.source, Console())
         if written is not None:
-            stderr.warning(written.sentence)
+            stderr.note(written.sentence)
         raise typer.Exit(0)
 
 
