@@ -91,7 +91,7 @@ class Progress:
         measures.no_progress_us += silent_us if silent_us < self._stall_us + self.INTERVAL_US else self.INTERVAL_US
 
     def acknowledged(self, entries: int) -> None:
-        """Acknowledgements arrived."""
+        """Counts acknowledgements that arrived."""
         self.measures.acknowledged += entries
         self.measures.ended_us = self._state.agenda.now_us
 

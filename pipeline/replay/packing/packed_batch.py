@@ -30,7 +30,7 @@ ROWS_MIN: Final = 1 << 16
 ROWS_MAX: Final = 1 << 17
 """About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
 _NEVER: Final = 1 << 63
-"""After every seq."""
+"""A seq that comes after every other."""
 _RANGES: Final = MembershipEvent._fields.index("ranges")
 
 

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.state.policy import Policy
 _BATCH_INDEX_ACKS: Final = "acknowledgmentAtBatchIndexLevelEnabled"
 _DELAY_TICK: Final = "delayedDeliveryTickTimeMillis"
 _DELAY_TICK_MS: Final = 1000
-"""Its default in every release."""
+"""The default of the setting in every release."""
 
 
 def new_dispatcher(config: ReplayConfig) -> Dispatcher:

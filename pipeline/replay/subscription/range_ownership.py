@@ -68,7 +68,7 @@ class OwnedRanges(NamedTuple):
     until: TracePoint | None = None
 
     def only(self, which: Ints) -> "OwnedRanges":
-        """Some of the ranges."""
+        """The ranges that an index selects."""
         held = RangeColumns(self.held.starts[which], self.held.ends[which], self.held.owners[which])
         return self._replace(held=held, epochs=self.epochs[which], open=self.open[which])
 

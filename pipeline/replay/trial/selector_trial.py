@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.trial.shown import shown_by
 TRIAL_ROWS: Final = 1 << 17
 """The number of rows after which the claimed selector stays if nothing contradicts it."""
 _NEVER: Final = 1 << 63
-"""After every seq."""
+"""A seq that comes after every other."""
 
 
 def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tuple[Subscription, list[Merged]]:

@@ -55,43 +55,43 @@ class EventLog:
         return len(self.events) // NUMBERS
 
     def published(self, now_us: int, position: int) -> None:
-        """An entry is at the tail of the topic."""
+        """Logs an entry at the tail of the topic."""
         self._extend((PUBLISH, now_us, -1, position, 0))
 
     def dispatched(self, now_us: int, consumer: int, position: int, redelivery_count: int) -> None:
-        """An entry was sent."""
+        """Logs that an entry was sent."""
         self._extend((DISPATCH, now_us, consumer, position, redelivery_count))
 
     def acknowledged(self, now_us: int, consumer: int, positions: list[int]) -> None:
-        """One command acknowledged entries."""
+        """Logs one command that acknowledged entries."""
         self._command(ACK, now_us, consumer, positions)
 
     def redelivered(self, now_us: int, consumer: int, positions: list[int]) -> None:
-        """One command gave entries back."""
+        """Logs one command that gave entries back."""
         self._command(REDELIVER, now_us, consumer, positions)
 
     def flow(self, now_us: int, consumer: int, permits: int) -> None:
-        """A client granted permits."""
+        """Logs permits that a client granted."""
         self._extend((FLOW, now_us, consumer, permits, 0))
 
     def joined(self, now_us: int, consumer: int, client: int, name: str) -> None:
-        """A consumer of a client joined."""
+        """Logs that a consumer of a client joined."""
         self._extend((JOIN, now_us, consumer, client, self._text(name)))
 
     def left(self, now_us: int, consumer: int, reason: str) -> None:
-        """A consumer left."""
+        """Logs that a consumer left."""
         self._extend((LEAVE, now_us, consumer, 0, self._text(reason)))
 
     def reset(self, now_us: int, reason: str, ended: bool) -> None:
-        """The cursor is about to be moved or the topic to be loaded anew, or that has ended."""
+        """Logs that the cursor is about to be moved or the topic to be loaded anew, or that this has ended."""
         self._extend((RESET, now_us, -1, int(ended), self._text(reason)))
 
     def stats(self, now_us: int, snapshot: str) -> None:
-        """The broker reported its state, as JSON without the seqs that frame it."""
+        """Logs the state that the broker reported, as JSON without the seqs that frame it."""
         self._extend((STATS, now_us, -1, 0, self._text(snapshot)))
 
     def settings(self, now_us: int, settings: str, when: int) -> None:
-        """The recorder looked at the settings, as JSON; `when` says whether and since when they are others."""
+        """Logs the settings that the recorder saw, as JSON; `when` says whether and since when they are others."""
         self._extend((SETTINGS, now_us, -1, when, self._text(settings)))
 
     def take(self) -> tuple["array[int]", list[str]]:
