@@ -25,7 +25,7 @@ class TornFileError(EOFError):
         self.text = text
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Some whole lines of a file.
 
     Attributes:
@@ -37,7 +37,7 @@ class Block(NamedTuple):
     newlines: int
 
 
-def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
+def blocks_of(path: str, begin: int, end: int | None) -> Iterator[LineBlock]:
     """Yields the lines of a part of a file in blocks.
 
     Args:
@@ -53,7 +53,7 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
     for number, block in enumerate(_blocks(chunks)):
         marked = number == 0 and begin == 0
         text = block.removeprefix(_BYTE_ORDER_MARK) if marked else block
-        yield from _cut(Block(text, text.count(b"\n")))
+        yield from _cut(LineBlock(text, text.count(b"\n")))
 
 
 def _whole_file(path: str) -> Iterator[bytes]:
@@ -123,7 +123,7 @@ def _blocks(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(pending)
 
 
-def _cut(block: Block) -> Iterator[Block]:
+def _cut(block: LineBlock) -> Iterator[LineBlock]:
     text = block.text
     half = len(text) // 2
     middle = text.find(b"\n", half) + 1
@@ -131,5 +131,5 @@ def _cut(block: Block) -> Iterator[Block]:
         yield block
         return
     first = text.count(b"\n", 0, middle)
-    yield from _cut(Block(text[:middle], first))
-    yield from _cut(Block(text[middle:], block.newlines - first))
+    yield from _cut(LineBlock(text[:middle], first))
+    yield from _cut(LineBlock(text[middle:], block.newlines - first))
