@@ -10,7 +10,7 @@ _NONE: Final = "-"
 
 
 @dataclass(frozen=True)
-class Column:
+class MeasureColumn:
     """One measure.
 
     Attributes:
@@ -38,55 +38,61 @@ def _count(name: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda row: f"{row[name]:,}" if name in row else _NONE
 
 
-COLUMNS: Final[Sequence[Column]] = (
-    Column(
+COLUMNS: Final[Sequence[MeasureColumn]] = (
+    MeasureColumn(
         "violations",
         "Findings of the audit that break the contract of Key_Shared; - if it was not audited.",
         _count("violations"),
         "violations",
     ),
-    Column("known bugs", "Findings of the audit that a known bug of the version explains.", _count("known_bugs")),
-    Column(
+    MeasureColumn(
+        "known bugs", "Findings of the audit that a known bug of the version explains.", _count("known_bugs")
+    ),
+    MeasureColumn(
         "blocked message-seconds",
         "How long messages waited because of their hash or its consumer, summed over the messages, by the audit.",
         _seconds("blocked_message_s"),
     ),
-    Column(
+    MeasureColumn(
         "first stall, s",
         "When the first stall began: for a second or longer nobody was sent anything, although entries waited and a "
         "consumer had permits; - if there was none. The earliest of any partition.",
         _seconds("stalled_at_s"),
         "no_progress_s",
     ),
-    Column(
+    MeasureColumn(
         "no progress, s",
         "How long all stalls of a partition took together, with no progress for any consumer. The longest of any "
         "partition.",
         _seconds("no_progress_s"),
         "no_progress_s",
     ),
-    Column("largest replay", "The most entries in the replay queue. The most of any partition.", _count("replay_peak")),
-    Column(
+    MeasureColumn(
+        "largest replay", "The most entries in the replay queue. The most of any partition.", _count("replay_peak")
+    ),
+    MeasureColumn(
         "most ack holes",
         "The most acknowledged ranges above mark-delete. The most of any partition.",
         _count("ack_holes_peak"),
     ),
-    Column("messages overflowed", "Messages that PIP-474 wrote to an overflow ledger.", _count("overflowed")),
-    Column("MB overflowed", "Their size, in millions of bytes.", lambda row: f"{row['overflowed_bytes'] / 1e6:,.1f}"),
-    Column(
+    MeasureColumn("messages overflowed", "Messages that PIP-474 wrote to an overflow ledger.", _count("overflowed")),
+    MeasureColumn(
+        "MB overflowed", "Their size, in millions of bytes.", lambda row: f"{row['overflowed_bytes'] / 1e6:,.1f}"
+    ),
+    MeasureColumn(
         "read in vain",
         "The share of the entries read that were not sent then, and have to be read again.",
         lambda row: f"{row['entries_read_in_vain'] / max(row['entries_read'], 1):.1%}",
     ),
-    Column("sent again", "Duplicates: entries sent after they had been sent before.", _count("duplicates")),
-    Column("never sent", "Entries published and sent to nobody up to the end.", _count("never_sent")),
-    Column(
+    MeasureColumn("sent again", "Duplicates: entries sent after they had been sent before.", _count("duplicates")),
+    MeasureColumn("never sent", "Entries published and sent to nobody up to the end.", _count("never_sent")),
+    MeasureColumn(
         "makespan / bound, s",
         "From the first publish to the last acknowledgement, and the least time that any dispatcher needs. It says "
         "little where entries were never sent. The longest of any partition.",
         lambda row: f"{row['makespan_s']:,.1f} / {row['makespan_bound_s']:,.1f}",
     ),
-    Column(
+    MeasureColumn(
         "idle",
         "The share of the time of connected clients in which they processed nothing.",
         lambda row: f"{idle_share(row):.1%}",
