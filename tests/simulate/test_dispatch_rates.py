@@ -7,21 +7,21 @@ import pytest
 from simulated import MS, S, client, joins, rows_of, workload_of
 from test_flaws import HIGH, setup
 
-from dispatch_audit.pipeline.simulate.state.broker_settings import DispatchRate
+from dispatch_audit.pipeline.simulate.state.broker_settings import RateLimit
 from dispatch_audit.pipeline.simulate.state.dispatch_rates import DispatchRates
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, PartitionWorkload
 
 RATE = "dispatchThrottlingRate"
 
 
-def limited(*rates: DispatchRate) -> DispatchRates:
+def limited(*rates: RateLimit) -> DispatchRates:
     found = DispatchRates()
     found.change(rates, 0)
     return found
 
 
 def test_a_read_has_what_the_least_limit_leaves() -> None:
-    rates = limited(DispatchRate(20, 0, S), DispatchRate(0, 1000, S))
+    rates = limited(RateLimit(20, 0, S), RateLimit(0, 1000, S))
 
     assert rates.allowed(100, 10, 0) == 20
     assert rates.allowed(100, 200, 0) == 5
@@ -30,7 +30,7 @@ def test_a_read_has_what_the_least_limit_leaves() -> None:
 
 
 def test_a_debt_is_paid_before_anything_more_is_read() -> None:
-    rates = limited(DispatchRate(10, 0, S))
+    rates = limited(RateLimit(10, 0, S))
     rates.charge(25, 0)
 
     assert rates.allowed(100, 0, 1_500_000 - MS) == 0
@@ -39,12 +39,12 @@ def test_a_debt_is_paid_before_anything_more_is_read() -> None:
 
 
 def test_a_limit_that_stays_as_it_was_keeps_its_tokens() -> None:
-    rates = limited(DispatchRate(10, 0, S), DispatchRate(5, 0, S))
+    rates = limited(RateLimit(10, 0, S), RateLimit(5, 0, S))
     rates.charge(5, 0)
-    rates.change([DispatchRate(10, 0, S)], 0)
+    rates.change([RateLimit(10, 0, S)], 0)
     assert rates.allowed(100, 0, 0) == 5
 
-    rates.change([DispatchRate(20, 0, S)], 0)
+    rates.change([RateLimit(20, 0, S)], 0)
     assert rates.allowed(100, 0, 0) == 20
 
 

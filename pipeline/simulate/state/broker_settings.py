@@ -36,7 +36,7 @@ SIMULATED: Final = LIMITS | {
 
 
 @dataclass(frozen=True, slots=True)
-class DispatchRate:
+class RateLimit:
     """A dispatch rate limit of the broker, the topic or the subscription; at least one of the two is a limit.
 
     Attributes:
@@ -82,7 +82,7 @@ class BrokerSettings:
     unacked_per_subscription: int
     persisted_ranges: int
     configured_unacked: tuple[int, int]
-    rates: tuple[DispatchRate, ...]
+    rates: tuple[RateLimit, ...]
     rates_count_entries: bool
     tick_us: int
     delays: bool
@@ -138,7 +138,7 @@ def broker_settings(broker: Mapping[str, object], policies: Mapping[str, object]
     )
 
 
-def _rates(in_force: Mapping[str, object]) -> tuple[DispatchRate, ...]:
+def _rates(in_force: Mapping[str, object]) -> tuple[RateLimit, ...]:
     """The dispatch rates that are limited; 0 and -1 are no limit.
 
     A cursor that keeps up with the topic is not limited if `dispatchThrottlingOnNonBacklogConsumerEnabled` is off
@@ -152,7 +152,7 @@ def _rates(in_force: Mapping[str, object]) -> tuple[DispatchRate, ...]:
         return value if isinstance(value, int) else default
 
     rates = (
-        DispatchRate(
+        RateLimit(
             max(number(f"{_THROTTLING}{level}InMsg", 0), 0),
             max(number(f"{_THROTTLING}{level}InByte", 0), 0),
             number(f"{_THROTTLING}{level}PeriodInSeconds", 1) * 1_000_000,

@@ -7,7 +7,7 @@ debt is paid before anything more is read `[DispatchRateLimiter, AsyncTokenBucke
 from collections.abc import Sequence
 from typing import Final
 
-from dispatch_audit.pipeline.simulate.state.broker_settings import DispatchRate
+from dispatch_audit.pipeline.simulate.state.broker_settings import RateLimit
 
 RETRY_US: Final = 1_000_000
 """From a read that found a limit reached to the next one: `PersistentTopic.MESSAGE_RATE_BACKOFF_MS`."""
@@ -41,7 +41,7 @@ class _Limited:
 
     __slots__ = ("messages", "rate", "size_bytes")
 
-    def __init__(self, rate: DispatchRate, now_us: int) -> None:
+    def __init__(self, rate: RateLimit, now_us: int) -> None:
         self.rate = rate
         self.messages = TokenBucket(rate.messages, rate.period_us, now_us) if rate.messages else None
         self.size_bytes = TokenBucket(rate.size_bytes, rate.period_us, now_us) if rate.size_bytes else None
@@ -60,7 +60,7 @@ class DispatchRates:
         self._limited: list[_Limited] = []
         self.reached = 0
 
-    def change(self, rates: Sequence[DispatchRate], now_us: int) -> None:
+    def change(self, rates: Sequence[RateLimit], now_us: int) -> None:
         """Puts other limits in force; one that stays as it was keeps its tokens."""
         before = {limited.rate: limited for limited in self._limited}
         self._limited = [before.get(rate) or _Limited(rate, now_us) for rate in rates]
