@@ -37,7 +37,7 @@ class SettingsRecorder:
         self._log.settings(now_us, json.dumps({**other, **gone}), CHANGED_SINCE if other or gone else LOOKED_AT)
 
 
-class SettingsRow(NamedTuple):
+class SimulatedSettings(NamedTuple):
     """The columns of a row that only rows of this event have; values are texts, as in Parquet."""
 
     settings: list[tuple[str, str | None]]
@@ -51,20 +51,20 @@ class SettingsRows:
     def __init__(self) -> None:
         self._looked_at: int | None = None
 
-    def taken(self, looks: Sequence[tuple[str, int]], seqs: Sequence[int]) -> list[SettingsRow]:
+    def taken(self, looks: Sequence[tuple[str, int]], seqs: Sequence[int]) -> list[SimulatedSettings]:
         """The rows, in order.
 
         Args:
             looks: the settings as JSON, and one of the three of `event_log`, for each event of a part of a log.
             seqs: the seq of the last row before each event.
         """
-        rows: list[SettingsRow] = []
+        rows: list[SimulatedSettings] = []
         for (text, when), seq in zip(looks, seqs, strict=True):
             if when != LOOKED_AT:
                 values: Values = json.loads(text)
                 begin = self._looked_at if when == CHANGED_SINCE else None
                 named = [(name, _text(value)) for name, value in values.items()]
-                rows.append(SettingsRow(named, [(name, _BY_POLICY) for name in values], begin))
+                rows.append(SimulatedSettings(named, [(name, _BY_POLICY) for name in values], begin))
             if when != CHANGED_HERE:
                 self._looked_at = seq
         return rows
