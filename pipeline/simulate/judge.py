@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.replay_rows import ALL_FINDINGS, rows_in
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.simulate.output.rows import RowWriter
+from dispatch_audit.pipeline.simulate.output.rows import SimulationRowWriter
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
@@ -46,7 +46,7 @@ def config_of(setup: Setup, settings: Settings) -> ReplayConfig:
 
 def batches_of(simulation: PartitionSimulation) -> Iterable[pa.RecordBatch]:
     """Simulates to the end; yields the rows as they come."""
-    writer = RowWriter(simulation.workload)
+    writer = SimulationRowWriter(simulation.workload)
     for log in simulation.logs(_EVENTS_MAX):
         if len(log):
             yield writer.rows(*log.take())

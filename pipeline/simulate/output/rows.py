@@ -57,7 +57,7 @@ _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
 
-class RowWriter:
+class SimulationRowWriter:
     """Makes batches of rows from the log of one partition; `seq` goes on from batch to batch."""
 
     def __init__(self, workload: PartitionWorkload) -> None:
