@@ -126,7 +126,7 @@ class Membership:
             return
         # Later rows may concern events of up to so much earlier.
         certain_us = NEVER if final else max(newest.ts_us, now_us) - self._planned.held_us
-        yield from (steps.RefusedRow(row) for row in self._planned.take_refused(certain_us))
+        yield from (steps.RefusedChange(row) for row in self._planned.take_refused(certain_us))
         floors = self._changes.floors()
         while (ready := self._changes.ready(final, certain_us, floors, self.owners.hashes)) is not None:
             yield from self._place(*ready)

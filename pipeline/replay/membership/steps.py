@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     hashes: Ints
 
 
-class RefusedRow(NamedTuple):
+class RefusedChange(NamedTuple):
     """A join or leave that the consumers known so far make impossible."""
 
     row: MembershipEvent
@@ -191,7 +191,7 @@ Planned: TypeAlias = (
 Step: TypeAlias = (
     Planned
     | Rows
-    | RefusedRow
+    | RefusedChange
     | DispatcherOpened
     | PerhapsEmpty
     | ConsumerJoined

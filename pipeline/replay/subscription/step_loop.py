@@ -99,7 +99,7 @@ class StepLoop:
         match step:
             case steps.Rows(events, hashes):
                 self._replay(events, hashes)
-            case steps.RefusedRow(row):
+            case steps.RefusedChange(row):
                 self._refuse(row)
             case steps.DispatcherOpened():
                 self._open(step)
