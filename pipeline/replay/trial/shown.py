@@ -17,7 +17,7 @@ _MISROUTED_MIN: Final = 10
 _SNAPSHOTS_MIN: Final = 3
 
 
-class Shown(NamedTuple):
+class SelectorEvidence(NamedTuple):
     """What rows show of the selector of a replay.
 
     Attributes:
@@ -51,7 +51,7 @@ class Shown(NamedTuple):
         """The reported assignments that another selector may explain."""
         return self.differing or self.open
 
-    def explains(self, against: "Shown", alone_min: int) -> bool:
+    def explains(self, against: "SelectorEvidence", alone_min: int) -> bool:
         """Whether this selector explains what contradicts the claimed one, but for mistakes that a broker may make.
 
         Args:
@@ -81,16 +81,16 @@ class Shown(NamedTuple):
         return elsewhere and self.misrouted_hashes >= 5 * _MISROUTED_MIN
 
 
-def shown_by(replay: Subscription, until: int) -> Shown:
+def shown_by(replay: Subscription, until: int) -> SelectorEvidence:
     """How far the rows up to a seq agree with the selector of a replay; nothing is shown of declared ranges."""
     loop = replay.loop
     if not loop.membership.owners.routes_by_selector:
-        return Shown(False, 0, (), (), (), 0, 0)
+        return SelectorEvidence(False, 0, (), (), (), 0, 0)
     seen = [a for a in loop.reported.seen if a.snapshot.seq <= until]
     findings, _ = loop.dispatcher.findings_and_episodes()
     misrouted = chosen(findings, (findings.rule == OWNERSHIP) & (findings.seq <= until))
     misrouted = chosen(misrouted, ~loop.membership.owners.doubts.which(misrouted.seq, misrouted.hash))
-    return Shown(
+    return SelectorEvidence(
         agreeing=loop.reported.confirmed or any(a.agrees and a.consumers > 1 for a in seen),
         alone=sum(a.agrees and a.consumers == 1 for a in seen),
         differing=[a for a in seen if not a.agrees and a.determined],
