@@ -24,7 +24,7 @@ _KEYS_MAX = 10
 
 
 @checkpointed("sent")
-class Sent(NamedTuple):
+class SentByProducer(NamedTuple):
     """What one producer sent, as far as one chunk or the chunks so far show.
 
     Attributes:
@@ -51,12 +51,12 @@ class Sent(NamedTuple):
     first: tuple[int, int | None]
     last: tuple[int, int | None]
 
-    def followed_by(self, other: "Sent") -> "Sent":
+    def followed_by(self, other: "SentByProducer") -> "SentByProducer":
         """Both together; `other` was sent later."""
         sums = (count + more for count, more in zip(self[1:7], other[1:7], strict=True))
         continued = self.last[1] is not None and self.last[1] == other.first[1]
         chunked = self.chunked + other.chunked + continued
-        return Sent._make((self.producer, *sums, chunked, self.first, other.last))
+        return SentByProducer._make((self.producer, *sums, chunked, self.first, other.last))
 
 
 @checkpointed("mixed_batch")
@@ -92,7 +92,7 @@ class Published(NamedTuple):
         mixed: the first batches of several keys, by seq.
     """
 
-    sent: tuple[Sent, ...]
+    sent: tuple[SentByProducer, ...]
     mixed: tuple[MixedBatch, ...]
 
 
@@ -189,9 +189,9 @@ def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp])
     entries = (lasts - starts + 1).tolist()
     part_of, producer = np.divmod(sender[starts], len(columns.names))
     producers = [columns.names[number] for number in producer.tolist()]
-    sent: dict[int, list[Sent]] = {}
+    sent: dict[int, list[SentByProducer]] = {}
     for number, *values in zip(part_of.tolist(), producers, entries, *sums, *ends, strict=True):
-        sent.setdefault(number, []).append(Sent._make(values))
+        sent.setdefault(number, []).append(SentByProducer._make(values))
     shown = _mixed_batches(columns, rows, part)
     return {number: Published(tuple(of_part), shown.get(number, ())) for number, of_part in sent.items()}
 
@@ -251,6 +251,6 @@ def decode_published(text: str) -> Published:
     return Published(tuple(map(_sent, sent)), tuple(MixedBatch._make((*b[:6], tuple(b[6]), b[7])) for b in mixed))
 
 
-def _sent(values: list[Any]) -> Sent:
+def _sent(values: list[Any]) -> SentByProducer:
     *plain, first, last = values
-    return Sent._make((*plain, tuple(first), tuple(last)))
+    return SentByProducer._make((*plain, tuple(first), tuple(last)))

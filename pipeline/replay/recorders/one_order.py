@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.packing.gap import OF_TOPIC, apart
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published, Sent
+from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published, SentByProducer
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
@@ -190,7 +190,7 @@ class _Numbering:
         seq, ts_us = self._at(batch.seq, batch.ts_us)
         return batch._replace(seq=seq, ts_us=ts_us)
 
-    def _sent(self, sent: Sent) -> Sent:
+    def _sent(self, sent: SentByProducer) -> SentByProducer:
         first, last = ((self._at(seq, 0)[0], sequence_id) for seq, sequence_id in (sent.first, sent.last))
         return sent._replace(first=first, last=last)
 

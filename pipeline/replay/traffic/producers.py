@@ -1,7 +1,7 @@
 """The producers of one subscription's topic, from the summaries that travel with the packed batches (Q29)."""
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.producer_summary import SHOWN_MAX, MixedBatch, Published, Sent
+from dispatch_audit.pipeline.replay.packing.producer_summary import SHOWN_MAX, MixedBatch, Published, SentByProducer
 
 # The number of records that are kept before they are added up.
 _PARTS_MAX = 100_000
@@ -18,7 +18,7 @@ class Producers:
     __slots__ = ("_mixed", "_parts")
 
     def __init__(self) -> None:
-        self._parts: list[Sent] = []
+        self._parts: list[SentByProducer] = []
         self._mixed: list[MixedBatch] = []
 
     def add(self, published: Published) -> None:
@@ -30,12 +30,12 @@ class Producers:
 
     def forget(self) -> None:
         """Restarts the counts after the last entry of each producer, because a chunked message may continue there."""
-        self._parts = [Sent(sent.producer, 0, 0, 0, 0, 0, 0, 0, sent.last, sent.last) for sent in self.all()]
+        self._parts = [SentByProducer(sent.producer, 0, 0, 0, 0, 0, 0, 0, sent.last, sent.last) for sent in self.all()]
         self._mixed = []
 
-    def all(self) -> list[Sent]:
+    def all(self) -> list[SentByProducer]:
         """All producers, those with most entries first. Packed batches come in any order of time, so it sorts them."""
-        together: dict[str | None, Sent] = {}
+        together: dict[str | None, SentByProducer] = {}
         for part in sorted(self._parts, key=lambda sent: sent.first[0]):
             before = together.get(part.producer)
             together[part.producer] = part if before is None else before.followed_by(part)
