@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
-from dispatch_audit.pipeline.statistics.model import Consumer, Cursor, Subscription
+from dispatch_audit.pipeline.statistics.model import ConsumerStats, Cursor, Subscription
 from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
@@ -66,7 +66,7 @@ class Facts:
     dispatcher: Dispatcher | None = None
 
     @property
-    def consumers(self) -> tuple[Consumer, ...]:
+    def consumers(self) -> tuple[ConsumerStats, ...]:
         """The consumers that are whole in the dump."""
         return self.subscription.consumers
 
@@ -174,31 +174,31 @@ class Facts:
             return False
         return all(at is not None and at + 2 * _PERIOD_MS <= self.last_ms for at in since)
 
-    def works(self, consumer: Consumer) -> bool:
+    def works(self, consumer: ConsumerStats) -> bool:
         """Whether a consumer is sent messages or acknowledges some, as far as the dump shows."""
         moved = self._moved(consumer)
         if moved is not None:
             return bool(moved.sent) or (moved.unacked is not None and moved.unacked < 0)
         return bool(consumer.rate_acked) or bool(consumer.rate_out)
 
-    def refuses_still(self, consumer: Consumer) -> bool:
+    def refuses_still(self, consumer: ConsumerStats) -> bool:
         """Whether hashes that a consumer holds kept others waiting from the earlier dump to the last one."""
         moved = self._moved(consumer)
         return moved is not None and moved.refused_still > 0
 
-    def rests(self, consumer: Consumer) -> bool:
+    def rests(self, consumer: ConsumerStats) -> bool:
         """Whether it is proved that a consumer does nothing, and not for a moment only."""
         moved = self._moved(consumer)
         return moved.stands_still if moved is not None else self.is_still and not self.works(consumer)
 
-    def _moved(self, consumer: Consumer) -> Moved | None:
+    def _moved(self, consumer: ConsumerStats) -> Moved | None:
         """What a consumer did between two dumps; None: they are too near to each other, or one lacks it."""
         if self.movement is None or not self.movement.tells:
             return None
         return self.movement.consumers.get(consumer.identity)
 
 
-def can_take(consumer: Consumer) -> bool:
+def can_take(consumer: ConsumerStats) -> bool:
     """Whether a consumer can be sent messages."""
     return consumer.permits is not None and consumer.permits > 0 and consumer.blocked is not True
 

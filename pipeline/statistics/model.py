@@ -18,7 +18,7 @@ STICKY: Final = "STICKY"
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
+class ConsumerStats:
     """One consumer.
 
     Attributes:
@@ -72,7 +72,7 @@ class Subscription:
     type: str | None = None
     mode: str | None = None
     out_of_order: bool | None = None
-    consumers: tuple[Consumer, ...] = ()
+    consumers: tuple[ConsumerStats, ...] = ()
     cut: bool = False
     backlog: int | None = None
     delayed: int | None = None

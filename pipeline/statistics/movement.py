@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch_audit.pipeline.statistics.model import Consumer, Subscription
+from dispatch_audit.pipeline.statistics.model import ConsumerStats, Subscription
 from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 
 APART_S_MIN: Final = 2.0
@@ -38,7 +38,7 @@ class Movement:
     Attributes:
         seconds: between them; None: not known.
         sent: messages to all consumers; None: not known.
-        consumers: of those that both have, by `Consumer.identity`.
+        consumers: of those that both have, by `ConsumerStats.identity`.
         joined: names of consumers that only the later one has.
         left: names of consumers that only the earlier one has.
         mark_delete: whether the mark-delete position moved; None: not known.
@@ -104,7 +104,7 @@ def _between(before: StatisticsMoment, after: StatisticsMoment) -> Movement:
     )
 
 
-def _moved(before: Consumer, after: Consumer) -> Moved:
+def _moved(before: ConsumerStats, after: ConsumerStats) -> Moved:
     earlier = {hashed: attempts for hashed, _, attempts in before.draining or ()}
     refused = sum(attempts > earlier.get(hashed, attempts) for hashed, _, attempts in after.draining or ())
     return Moved(_difference(before.sent, after.sent), _difference(before.unacked, after.unacked), refused)

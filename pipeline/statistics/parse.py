@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dispatch_audit.pipeline.statistics.model import (
     STICKY,
-    Consumer,
+    ConsumerStats,
     Cursor,
     Ledger,
     Position,
@@ -163,10 +163,10 @@ def _is_usable(consumer: Json) -> bool:
     return not isinstance(consumer, CutDict) or "connectedSince" in consumer
 
 
-def _consumer_of(read: Reader, found: Json, mode: str | None) -> Consumer:
+def _consumer_of(read: Reader, found: Json, mode: str | None) -> ConsumerStats:
     ranges = _range_list(found)
     draining = read.list_of(found, "drainingHashes")
-    return Consumer(
+    return ConsumerStats(
         name=read.text(found, "consumerName") or "(without a name)",
         address=read.text(found, "address"),
         connected_since=read.text(found, "connectedSince"),

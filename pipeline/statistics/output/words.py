@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.statistics.clock import TimeSource
 from dispatch_audit.pipeline.statistics.diagnose import STANDARD_INPUT
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
 from dispatch_audit.pipeline.statistics.facts import Facts
-from dispatch_audit.pipeline.statistics.model import Consumer, Position
+from dispatch_audit.pipeline.statistics.model import ConsumerStats, Position
 from dispatch_audit.pipeline.statistics.signs.sign import Certainty
 
 ANSWER_WORDS: Final[Mapping[Answer, str]] = {
@@ -156,7 +156,7 @@ def consumer_rows(facts: Facts, most: int) -> tuple[list[tuple[str, ...]], int]:
     return [_row(consumer) for consumer in ranked[:most]], max(len(ranked) - most, 0)
 
 
-def _row(consumer: Consumer) -> tuple[str, ...]:
+def _row(consumer: ConsumerStats) -> tuple[str, ...]:
     refused = None if consumer.draining is None else sum(attempts for _, _, attempts in consumer.draining)
     acked = consumer.last_acked_ms
     return (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.statistics.facts import Facts, can_take
-from dispatch_audit.pipeline.statistics.model import Consumer
+from dispatch_audit.pipeline.statistics.model import ConsumerStats
 from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
 
 
@@ -62,7 +62,7 @@ def _draining(facts: Facts) -> Iterator[Found]:
         )
 
 
-def _draining_shown(holders: list[Consumer], facts: Facts) -> str:
+def _draining_shown(holders: list[ConsumerStats], facts: Facts) -> str:
     parts = [
         f"{c.name} holds {entries(c.draining_entries or 0)} of {count(c.draining_count or 0, 'hash', 'hashes')} that "
         f"moved to others, which were refused {count(_attempts(c), 'time')}"
@@ -73,7 +73,7 @@ def _draining_shown(holders: list[Consumer], facts: Facts) -> str:
     return f"{'; '.join(parts)}; {entries(facts.subscription.replay or 0)} wait in replay{free}"
 
 
-def _attempts(consumer: Consumer) -> int:
+def _attempts(consumer: ConsumerStats) -> int:
     return sum(attempts for _, _, attempts in consumer.draining or ())
 
 
@@ -129,5 +129,5 @@ def _names_and_ranges(facts: Facts) -> Iterator[Found]:
         yield Found("without_ranges", certainty(proved), _named(without), f"{names(without)}: no hash ranges")
 
 
-def _named(consumers: list[Consumer]) -> tuple[str, ...]:
+def _named(consumers: list[ConsumerStats]) -> tuple[str, ...]:
     return tuple(consumer.name for consumer in consumers)

@@ -10,7 +10,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.statistics.facts import Facts, can_take
-from dispatch_audit.pipeline.statistics.model import STICKY, Consumer
+from dispatch_audit.pipeline.statistics.model import STICKY, ConsumerStats
 from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
 
 _LAST_HASH: Final = 65_535
@@ -58,7 +58,7 @@ def _look_ahead(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _slowest(facts: Facts) -> list[Consumer]:
+def _slowest(facts: Facts) -> list[ConsumerStats]:
     """Those that what waits in replay is for: without permits, or holders of draining hashes, or of most messages."""
     full = [c for c in facts.consumers if c.permits is not None and not can_take(c) and (c.unacked or 0) > 0]
     draining = [c for c in facts.consumers if c.draining_count]
@@ -172,16 +172,16 @@ def _states(facts: Facts) -> Iterator[Found]:
         yield Found("unaccounted", "compatible", (), shown)
 
 
-def _holders(facts: Facts) -> list[Consumer]:
+def _holders(facts: Facts) -> list[ConsumerStats]:
     """The consumers that hold messages, those with most first."""
     return sorted((c for c in facts.consumers if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
 
 
-def _with_unacked(consumers: list[Consumer]) -> str:
+def _with_unacked(consumers: list[ConsumerStats]) -> str:
     shown = ", ".join(f"{c.name} ({c.unacked or 0:,} unacknowledged)" for c in consumers[:3])
     more = len(consumers) - 3
     return f"{shown}{f' and {more:,} more' if more > 0 else ''}"
 
 
-def _named(consumers: list[Consumer]) -> tuple[str, ...]:
+def _named(consumers: list[ConsumerStats]) -> tuple[str, ...]:
     return tuple(consumer.name for consumer in consumers)

@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.contract.signs import SignName
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import duration, moment
 from dispatch_audit.pipeline.statistics.facts import Facts, connected_ms
-from dispatch_audit.pipeline.statistics.model import Consumer
+from dispatch_audit.pipeline.statistics.model import ConsumerStats
 
 Certainty = Literal["proved", "compatible", "not_decidable"]
 """The dumps prove it; they are compatible with it, and with its absence a moment later; they do not decide it."""
@@ -38,7 +38,7 @@ def certainty(proved: bool) -> Certainty:
     return "proved" if proved else "compatible"
 
 
-def since(consumer: Consumer | None, facts: Facts) -> str:
+def since(consumer: ConsumerStats | None, facts: Facts) -> str:
     """Returns since when a consumer acknowledges nothing, and nothing is sent, as a clause; empty: not known."""
     parts = []
     if consumer is None:
@@ -66,7 +66,7 @@ def _ago(at_ms: int, facts: Facts) -> str:
     return text
 
 
-def names(consumers: list[Consumer], most: int = 3) -> str:
+def names(consumers: list[ConsumerStats], most: int = 3) -> str:
     """Returns the names of consumers, of many the first ones."""
     shown = [consumer.name for consumer in consumers[:most]]
     more = len(consumers) - len(shown)
