@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
-from dispatch_audit.pipeline.statistics.model import ConsumerStats, Cursor, Subscription
+from dispatch_audit.pipeline.statistics.model import ConsumerStats, CursorStats, Subscription
 from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
@@ -71,7 +71,7 @@ class Facts:
         return self.subscription.consumers
 
     @property
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> CursorStats | None:
         """The cursor, from internal statistics."""
         return self.moment.cursor
 

@@ -92,7 +92,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class CursorStats:
     """The cursor of a subscription, from the statistics of the managed ledger."""
 
     mark_delete: Position | None = None
@@ -144,7 +144,7 @@ class Topic:
 
     topic: str | None
     subscriptions: tuple[Subscription, ...] = ()
-    cursors: Mapping[str, Cursor] = field(default_factory=dict)
+    cursors: Mapping[str, CursorStats] = field(default_factory=dict)
     ledger: Ledger | None = None
     aggregated: bool = False
     unreadable: tuple[str, ...] = ()

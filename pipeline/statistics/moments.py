@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Final
 
 from dispatch_audit.pipeline.statistics.clock import Clock, without_times
-from dispatch_audit.pipeline.statistics.model import Cursor, Ledger, Subscription, Topic
+from dispatch_audit.pipeline.statistics.model import CursorStats, Ledger, Subscription, Topic
 
 _PARTITION: Final = re.compile(r"partition[-_](\d+)")
 _WORDS: Final = frozenset(
@@ -64,7 +64,7 @@ class StatisticsMoment:
     """
 
     subscription: Subscription | None
-    cursor: Cursor | None
+    cursor: CursorStats | None
     ledger: Ledger | None
     clock: Clock
     files: tuple[str, ...]

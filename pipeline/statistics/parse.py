@@ -11,7 +11,7 @@ from typing import Any, Final
 from dispatch_audit.pipeline.statistics.model import (
     STICKY,
     ConsumerStats,
-    Cursor,
+    CursorStats,
     Ledger,
     Position,
     Subscription,
@@ -216,9 +216,9 @@ def _is_pair(pair: object) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and all(type(one) is int for one in pair)
 
 
-def cursor_of(read: Reader, found: Json) -> Cursor:
+def cursor_of(read: Reader, found: Json) -> CursorStats:
     """Returns one cursor."""
-    return Cursor(
+    return CursorStats(
         mark_delete=read.position(found, "markDeletePosition"),
         read_position=read.position(found, "readPosition"),
         waiting_read=read.flag(found, "waitingReadOp"),
