@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
-from dispatch_audit.pipeline.statistics.model import ConsumerStats, CursorStats, Subscription
+from dispatch_audit.pipeline.statistics.model import ConsumerStats, CursorStats, SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
@@ -59,7 +59,7 @@ class Facts:
         dispatcher: of the broker; None: not known.
     """
 
-    subscription: Subscription
+    subscription: SubscriptionStats
     moment: StatisticsMoment
     movement: Movement | None
     limits: Limits

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
 from dispatch_audit.pipeline.statistics.facts import Facts, limits_of
-from dispatch_audit.pipeline.statistics.model import Subscription
+from dispatch_audit.pipeline.statistics.model import SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import History
 from dispatch_audit.pipeline.statistics.movement import movement_of
 from dispatch_audit.pipeline.statistics.signs.all_signs import signs_of
@@ -81,7 +81,7 @@ def _settings(profile: Profile | None) -> dict[str, object]:
     return dict((profile or first).settings)
 
 
-def _dispatcher(subscription: Subscription, profile: Profile | None) -> Dispatcher | None:
+def _dispatcher(subscription: SubscriptionStats, profile: Profile | None) -> Dispatcher | None:
     """The dispatcher that the fields show, else that of the release (contract 7); None: not known."""
     joined = subscription.after_mark_delete or any(c.read_position_when_joining for c in subscription.consumers)
     if joined or subscription.has_text_ranges:

@@ -56,7 +56,7 @@ class ConsumerStats:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class SubscriptionStats:
     """One subscription of one topic.
 
     Attributes:
@@ -143,7 +143,7 @@ class Topic:
     """
 
     topic: str | None
-    subscriptions: tuple[Subscription, ...] = ()
+    subscriptions: tuple[SubscriptionStats, ...] = ()
     cursors: Mapping[str, CursorStats] = field(default_factory=dict)
     ledger: Ledger | None = None
     aggregated: bool = False

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Final
 
 from dispatch_audit.pipeline.statistics.clock import Clock, without_times
-from dispatch_audit.pipeline.statistics.model import CursorStats, Ledger, Subscription, Topic
+from dispatch_audit.pipeline.statistics.model import CursorStats, Ledger, SubscriptionStats, Topic
 
 _PARTITION: Final = re.compile(r"partition[-_](\d+)")
 _WORDS: Final = frozenset(
@@ -63,7 +63,7 @@ class StatisticsMoment:
         files: that it comes from.
     """
 
-    subscription: Subscription | None
+    subscription: SubscriptionStats | None
     cursor: CursorStats | None
     ledger: Ledger | None
     clock: Clock

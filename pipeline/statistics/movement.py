@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch_audit.pipeline.statistics.model import ConsumerStats, Subscription
+from dispatch_audit.pipeline.statistics.model import ConsumerStats, SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 
 APART_S_MIN: Final = 2.0
@@ -110,7 +110,9 @@ def _moved(before: ConsumerStats, after: ConsumerStats) -> Moved:
     return Moved(_difference(before.sent, after.sent), _difference(before.unacked, after.unacked), refused)
 
 
-def _sent(earlier: Subscription, later: Subscription, both: dict[tuple[str | None, ...], Moved]) -> int | None:
+def _sent(
+    earlier: SubscriptionStats, later: SubscriptionStats, both: dict[tuple[str | None, ...], Moved]
+) -> int | None:
     """The messages that were sent, also to consumers that only one dump has."""
     if earlier.cut or later.cut or any(moved.sent is None for moved in both.values()):
         return None

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.statistics.model import (
     CursorStats,
     Ledger,
     Position,
-    Subscription,
+    SubscriptionStats,
     Topic,
 )
 from dispatch_audit.pipeline.statistics.reading.json_scan import CutDict, CutList
@@ -121,14 +121,14 @@ def topic_of(kind: str, value: Json, topic: str | None, aggregated: bool) -> Top
     return Topic(topic, cursors=cursors, ledger=_ledger_of(read, value), unreadable=tuple(read.unreadable))
 
 
-def subscription_of(read: Reader, name: str, found: Json) -> Subscription:
+def subscription_of(read: Reader, name: str, found: Json) -> SubscriptionStats:
     """Returns one subscription."""
     consumers = found.get("consumers")
     listed = consumers if isinstance(consumers, list) else []
     mode = read.text(found, "keySharedMode")
     after = found.get("consumersAfterMarkDeletePosition")
     throttled = [read.integer(found, key) for key in found if key.startswith(_THROTTLED)]
-    return Subscription(
+    return SubscriptionStats(
         name=name,
         type=read.text(found, "type"),
         mode=mode,
