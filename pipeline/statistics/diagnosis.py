@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from dispatch_audit.pipeline.contract.signs import Kind, SignName
-from dispatch_audit.pipeline.statistics.facts import Facts
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts
 from dispatch_audit.pipeline.statistics.moments import History
 from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES, Certainty
 
@@ -67,7 +67,7 @@ class Diagnosis:
     answer: Answer
     headline: str
     reasons: tuple[Reason, ...]
-    facts: Facts | None
+    facts: SubscriptionFacts | None
     lacks: tuple[str, ...]
     release: str | None
 

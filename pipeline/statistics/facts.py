@@ -48,7 +48,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Facts:
+class SubscriptionFacts:
     """One subscription at one moment.
 
     Attributes:

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.contract.signs import SignName, sign_texts
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
-from dispatch_audit.pipeline.statistics.facts import Facts, limits_of
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, limits_of
 from dispatch_audit.pipeline.statistics.model import SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import History
 from dispatch_audit.pipeline.statistics.movement import movement_of
@@ -56,7 +56,9 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
         why = "only internal statistics are there; pass `pulsar-admin topics stats` of the topic too"
         return Diagnosis(history, "not_decidable", why, (), None, ("topics stats",), release)
     dispatcher = _dispatcher(subscription, profile)
-    facts = Facts(subscription, last, movement_of(history.moments), limits_of(_settings(profile)), dispatcher)
+    facts = SubscriptionFacts(
+        subscription, last, movement_of(history.moments), limits_of(_settings(profile)), dispatcher
+    )
     reasons = tuple(_reason(found, dispatcher, release) for found in signs_of(facts))
     answer = _answer(facts, reasons)
     headline = _headline(answer, facts, reasons)
@@ -119,7 +121,7 @@ def _bugs(name: SignName, dispatcher: Dispatcher | None, release: str | None) ->
     return [bug for bug in leaving if any(bug.can_exist(Release(release), one) for one in possible)]
 
 
-def _answer(facts: Facts, reasons: tuple[Reason, ...]) -> Answer:
+def _answer(facts: SubscriptionFacts, reasons: tuple[Reason, ...]) -> Answer:
     if any(reason.is_alarm and _holds_up(reason) for reason in reasons):
         return "held_up"
     if not facts.is_complete:
@@ -137,7 +139,7 @@ def _holds_up(reason: Reason) -> bool:
     return reason.kind == "holds_up" or reason.name in _HOLD_UP_TOO
 
 
-def _headline(answer: Answer, facts: Facts, reasons: tuple[Reason, ...]) -> str:
+def _headline(answer: Answer, facts: SubscriptionFacts, reasons: tuple[Reason, ...]) -> str:
     leading = next((reason for reason in reasons if _holds_up(reason)), None)
     if leading is not None and answer == "held_up":
         by = f"by {', '.join(leading.consumers)}: " if leading.consumers else ""
@@ -155,7 +157,7 @@ def _headline(answer: Answer, facts: Facts, reasons: tuple[Reason, ...]) -> str:
     return f"{headline}{but}"
 
 
-def _lacks(facts: Facts) -> Iterator[str]:
+def _lacks(facts: SubscriptionFacts) -> Iterator[str]:
     """What the dumps lack, each with what it would say."""
     sub = facts.subscription
     if sub.cut:

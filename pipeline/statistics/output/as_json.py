@@ -7,7 +7,7 @@ from typing import Any
 
 from dispatch_audit.pipeline.statistics.diagnose import Result
 from dispatch_audit.pipeline.statistics.diagnosis import Diagnosis, Reason
-from dispatch_audit.pipeline.statistics.facts import Facts
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts
 from dispatch_audit.pipeline.statistics.model import Position
 from dispatch_audit.pipeline.statistics.output.words import ORDER, look_ahead_limit
 
@@ -57,7 +57,7 @@ def _reason(reason: Reason) -> dict[str, Any]:
     return found
 
 
-def facts_of(facts: Facts) -> dict[str, Any]:
+def facts_of(facts: SubscriptionFacts) -> dict[str, Any]:
     """Returns the counters of a subscription at its last moment, without the ranges of consumers."""
     sub, cursor, movement = facts.subscription, facts.cursor, facts.movement
     return {

@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.report.wording import duration, moment
 from dispatch_audit.pipeline.statistics.clock import TimeSource
 from dispatch_audit.pipeline.statistics.diagnose import STANDARD_INPUT
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
-from dispatch_audit.pipeline.statistics.facts import Facts
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts
 from dispatch_audit.pipeline.statistics.model import ConsumerStats, Position
 from dispatch_audit.pipeline.statistics.signs.sign import Certainty
 
@@ -70,7 +70,7 @@ def taken(diagnosis: Diagnosis) -> str:
     return f"{at}{source}{number}{latest}"
 
 
-def backlog(facts: Facts) -> str:
+def backlog(facts: SubscriptionFacts) -> str:
     """Returns what the backlog is made of."""
     sub = facts.subscription
     parts = [
@@ -84,19 +84,19 @@ def backlog(facts: Facts) -> str:
     return f"{number}: {', '.join(filter(None, parts))}" if any(parts) else number
 
 
-def _limit(facts: Facts) -> str:
+def _limit(facts: SubscriptionFacts) -> str:
     limit = look_ahead_limit(facts)
     return "" if limit is None else f" (look-ahead limit {limit:,} by default)"
 
 
-def look_ahead_limit(facts: Facts) -> int | None:
+def look_ahead_limit(facts: SubscriptionFacts) -> int | None:
     """Returns the look-ahead limit of the release by default; None: there is none, or it depends on what is cut off."""
     if facts.dispatcher == "recently_joined" or not facts.consumers or not facts.is_complete:
         return None
     return facts.limits.look_ahead(len(facts.consumers))
 
 
-def reads(facts: Facts) -> str:
+def reads(facts: SubscriptionFacts) -> str:
     """Returns the state of the cursor and its reads; empty: not known."""
     cursor = facts.cursor
     if cursor is None:
@@ -120,7 +120,7 @@ def _position(at: Position | None) -> str:
     return "not known" if at is None else f"{at[0]}:{at[1]}"
 
 
-def moved(facts: Facts) -> str:
+def moved(facts: SubscriptionFacts) -> str:
     """Returns what moved between the dumps; empty: there is one dump."""
     movement = facts.movement
     if movement is None:
@@ -150,7 +150,7 @@ def _listed(names: list[str] | tuple[str, ...], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def consumer_rows(facts: Facts, most: int) -> tuple[list[tuple[str, ...]], int]:
+def consumer_rows(facts: SubscriptionFacts, most: int) -> tuple[list[tuple[str, ...]], int]:
     """Returns rows of `CONSUMER_COLUMNS`, of many consumers those that hold most, and how many are left out."""
     ranked = sorted(facts.consumers, key=lambda c: (not c.draining_count, -(c.unacked or 0), c.permits or 0))
     return [_row(consumer) for consumer in ranked[:most]], max(len(ranked) - most, 0)

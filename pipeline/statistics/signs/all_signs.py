@@ -2,14 +2,14 @@
 
 from dispatch_audit.pipeline.contract.signs import sign_texts
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.statistics.facts import Facts, can_take
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.signs.of_consumers import of_consumers
 from dispatch_audit.pipeline.statistics.signs.of_reads import of_reads
 from dispatch_audit.pipeline.statistics.signs.of_subscriptions import of_subscriptions
 from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES, Found, certainty, since
 
 
-def signs_of(facts: Facts) -> tuple[Found, ...]:
+def signs_of(facts: SubscriptionFacts) -> tuple[Found, ...]:
     """Returns what was found: what is proved first, then in the order of the catalogue."""
     found = list(of_consumers(facts))
     if facts.is_complete:
@@ -24,7 +24,7 @@ def signs_of(facts: Facts) -> tuple[Found, ...]:
     return tuple(_capped(one, facts) for one in ranked)
 
 
-def _of_nothing_else(facts: Facts) -> list[Found]:
+def _of_nothing_else(facts: SubscriptionFacts) -> list[Found]:
     """What is left when nothing says why entries are not sent, or not acknowledged."""
     if facts.is_still and facts.movement is not None and facts.waiting and any(map(can_take, facts.consumers)):
         return [Found("nothing_moves", "proved", (), f"{entries(facts.waiting)} wait at least, and nothing was sent")]
@@ -37,7 +37,7 @@ def _of_nothing_else(facts: Facts) -> list[Found]:
     return []
 
 
-def _capped(found: Found, facts: Facts) -> Found:
+def _capped(found: Found, facts: SubscriptionFacts) -> Found:
     """A sum over partitions proves nothing of one of them, but for counters that cannot be."""
     if not facts.moment.aggregated or found.certainty != "proved" or sign_texts()[found.name].kind == "counter":
         return found

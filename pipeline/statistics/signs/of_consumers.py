@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.statistics.facts import Facts, can_take
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.model import ConsumerStats
 from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
 
 
-def of_consumers(facts: Facts) -> Iterator[Found]:
+def of_consumers(facts: SubscriptionFacts) -> Iterator[Found]:
     """Yields the signs, in no order."""
     yield from _blocked(facts)
     yield from _draining(facts)
@@ -22,7 +22,7 @@ def of_consumers(facts: Facts) -> Iterator[Found]:
     yield from _names_and_ranges(facts)
 
 
-def _blocked(facts: Facts) -> Iterator[Found]:
+def _blocked(facts: SubscriptionFacts) -> Iterator[Found]:
     blocked = [c for c in facts.consumers if c.blocked is True and c.unacked is not None]
     free = [c for c in blocked if (c.unacked or 0) <= 0]
     if free:
@@ -37,7 +37,7 @@ def _blocked(facts: Facts) -> Iterator[Found]:
         yield Found("consumer_limit", certainty(proved), _named(full), shown, since(full[0], facts))
 
 
-def _draining(facts: Facts) -> Iterator[Found]:
+def _draining(facts: SubscriptionFacts) -> Iterator[Found]:
     holders = sorted((c for c in facts.consumers if c.draining_count), key=lambda c: -(c.draining_entries or 0))
     # An entry holds one message or more, so fewer unacknowledged messages than entries cannot be.
     stale = [c for c in holders if c.unacked is not None and (c.draining_entries or 0) > max(c.unacked, 0)]
@@ -62,7 +62,7 @@ def _draining(facts: Facts) -> Iterator[Found]:
         )
 
 
-def _draining_shown(holders: list[ConsumerStats], facts: Facts) -> str:
+def _draining_shown(holders: list[ConsumerStats], facts: SubscriptionFacts) -> str:
     parts = [
         f"{c.name} holds {entries(c.draining_entries or 0)} of {count(c.draining_count or 0, 'hash', 'hashes')} that "
         f"moved to others, which were refused {count(_attempts(c), 'time')}"
@@ -77,7 +77,7 @@ def _attempts(consumer: ConsumerStats) -> int:
     return sum(attempts for _, _, attempts in consumer.draining or ())
 
 
-def _permits(facts: Facts) -> Iterator[Found]:
+def _permits(facts: SubscriptionFacts) -> Iterator[Found]:
     """Consumers without permits that hold nothing: their clients owe permits."""
     if not facts.waiting:
         return
@@ -94,7 +94,7 @@ def _permits(facts: Facts) -> Iterator[Found]:
     yield Found("permits_not_returned", certainty(proved), _named(owing), shown, since(owing[0], facts))
 
 
-def _hangs(facts: Facts) -> Iterator[Found]:
+def _hangs(facts: SubscriptionFacts) -> Iterator[Found]:
     """Consumers with a full queue that acknowledge nothing, while others could take messages and entries wait."""
     if not facts.subscription.replay or not any(map(can_take, facts.consumers)):
         return
@@ -110,14 +110,14 @@ def _hangs(facts: Facts) -> Iterator[Found]:
         yield Found("hangs", certainty(proved), _named(full), shown, since(first, facts))
 
 
-def _below_zero(facts: Facts) -> Iterator[Found]:
+def _below_zero(facts: SubscriptionFacts) -> Iterator[Found]:
     below = [c for c in facts.consumers if c.unacked is not None and c.unacked < 0]
     if below:
         shown = ", ".join(f"{c.name} has {c.unacked:,}" for c in below[:3])
         yield Found("unacknowledged_below_zero", "proved", _named(below), f"unackedMessages: {shown}")
 
 
-def _names_and_ranges(facts: Facts) -> Iterator[Found]:
+def _names_and_ranges(facts: SubscriptionFacts) -> Iterator[Found]:
     equal = [name for name, number in Counter(c.name for c in facts.consumers).items() if number > 1]
     if equal:
         number = sum(c.name == equal[0] for c in facts.consumers)

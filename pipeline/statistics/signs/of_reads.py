@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 from dispatch_audit.pipeline.contract.signs import SignName
 from dispatch_audit.pipeline.plural import entries
-from dispatch_audit.pipeline.statistics.facts import Facts, can_take
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
 
 
-def of_reads(facts: Facts) -> Iterator[Found]:
+def of_reads(facts: SubscriptionFacts) -> Iterator[Found]:
     """Yields the signs; none if a consumer that could take messages is missing."""
     sub, cursor = facts.subscription, facts.cursor
     free = [c for c in facts.consumers if can_take(c)]
@@ -37,7 +37,7 @@ def of_reads(facts: Facts) -> Iterator[Found]:
         yield Found("nothing_is_read", certainty(facts.is_still), (), shown, since(None, facts))
 
 
-def _nothing_else_keeps_replay(facts: Facts) -> bool:
+def _nothing_else_keeps_replay(facts: SubscriptionFacts) -> bool:
     """Whether it is known that all consumers can take messages, no hash drains, and nobody joined lately."""
     sub = facts.subscription
     if facts.dispatcher == "recently_joined":
@@ -49,7 +49,7 @@ def _nothing_else_keeps_replay(facts: Facts) -> bool:
     return is_known and all(map(can_take, facts.consumers)) and not draining and not sub.after_mark_delete
 
 
-def _of_replay(facts: Facts, parked: bool) -> Found:
+def _of_replay(facts: SubscriptionFacts, parked: bool) -> Found:
     shown = (
         f"{entries(facts.subscription.replay or 0)} wait in replay, all {len(facts.consumers):,} consumers have permits"
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.statistics.facts import Facts, can_take
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.model import STICKY, ConsumerStats
 from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
 
@@ -17,7 +17,7 @@ _LAST_HASH: Final = 65_535
 _GAPS_SHOWN: Final = 3
 
 
-def of_subscriptions(facts: Facts) -> Iterator[Found]:
+def of_subscriptions(facts: SubscriptionFacts) -> Iterator[Found]:
     """Yields the signs, in no order."""
     yield from _limit(facts)
     yield from _look_ahead(facts)
@@ -28,7 +28,7 @@ def of_subscriptions(facts: Facts) -> Iterator[Found]:
     yield from _states(facts)
 
 
-def _limit(facts: Facts) -> Iterator[Found]:
+def _limit(facts: SubscriptionFacts) -> Iterator[Found]:
     sub = facts.subscription
     if sub.blocked is not True:
         return
@@ -39,7 +39,7 @@ def _limit(facts: Facts) -> Iterator[Found]:
     yield Found("subscription_limit", certainty(facts.is_still), _named(holders[:3]), shown, since_when)
 
 
-def _look_ahead(facts: Facts) -> Iterator[Found]:
+def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
     sub, number = facts.subscription, len(facts.consumers)
     # 3.x and the classic dispatcher have no such limit.
     if facts.dispatcher == "recently_joined" or not number or sub.replay is None:
@@ -58,14 +58,14 @@ def _look_ahead(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _slowest(facts: Facts) -> list[ConsumerStats]:
+def _slowest(facts: SubscriptionFacts) -> list[ConsumerStats]:
     """Those that what waits in replay is for: without permits, or holders of draining hashes, or of most messages."""
     full = [c for c in facts.consumers if c.permits is not None and not can_take(c) and (c.unacked or 0) > 0]
     draining = [c for c in facts.consumers if c.draining_count]
     return sorted(full or draining, key=lambda c: -(c.unacked or 0)) or _holders(facts)[:1]
 
 
-def _gap(facts: Facts) -> Iterator[Found]:
+def _gap(facts: SubscriptionFacts) -> Iterator[Found]:
     sub = facts.subscription
     if sub.mode != STICKY or not facts.consumers or any(c.ranges is None for c in facts.consumers):
         return
@@ -93,7 +93,7 @@ def _uncovered(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return gaps + ([(following, _LAST_HASH)] if following < _LAST_HASH else [])
 
 
-def _recently_joined(facts: Facts) -> Iterator[Found]:
+def _recently_joined(facts: SubscriptionFacts) -> Iterator[Found]:
     mark_delete = facts.cursor.mark_delete if facts.cursor is not None else None
     after = facts.subscription.after_mark_delete
     if after is None and mark_delete is not None:
@@ -121,7 +121,7 @@ def _recently_joined(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _nobody_has_permits(facts: Facts) -> Iterator[Found]:
+def _nobody_has_permits(facts: SubscriptionFacts) -> Iterator[Found]:
     consumers = facts.consumers
     if not consumers or facts.flows or not facts.waiting or any(c.permits is None or c.permits > 0 for c in consumers):
         return
@@ -136,7 +136,7 @@ def _nobody_has_permits(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _totals(facts: Facts) -> Iterator[Found]:
+def _totals(facts: SubscriptionFacts) -> Iterator[Found]:
     sub, counts = facts.subscription, [c.unacked for c in facts.consumers]
     most = sum(max(one or 0, 0) for one in counts)
     if sub.unacked is not None and all(one is not None and one >= 0 for one in counts) and sub.unacked < most:
@@ -154,7 +154,7 @@ def _totals(facts: Facts) -> Iterator[Found]:
         yield Found("unacknowledged_beyond_backlog", certainty(facts.is_still), _named(holders[:3]), shown)
 
 
-def _states(facts: Facts) -> Iterator[Found]:
+def _states(facts: SubscriptionFacts) -> Iterator[Found]:
     sub = facts.subscription
     if sub.throttled:
         yield Found("rate_limited", "compatible", (), f"reads were throttled {count(sub.throttled, 'time')}")
@@ -172,7 +172,7 @@ def _states(facts: Facts) -> Iterator[Found]:
         yield Found("unaccounted", "compatible", (), shown)
 
 
-def _holders(facts: Facts) -> list[ConsumerStats]:
+def _holders(facts: SubscriptionFacts) -> list[ConsumerStats]:
     """The consumers that hold messages, those with most first."""
     return sorted((c for c in facts.consumers if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
 

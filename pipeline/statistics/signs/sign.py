@@ -6,7 +6,7 @@ from typing import Final, Literal
 from dispatch_audit.pipeline.contract.signs import SignName
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import duration, moment
-from dispatch_audit.pipeline.statistics.facts import Facts, connected_ms
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, connected_ms
 from dispatch_audit.pipeline.statistics.model import ConsumerStats
 
 Certainty = Literal["proved", "compatible", "not_decidable"]
@@ -38,7 +38,7 @@ def certainty(proved: bool) -> Certainty:
     return "proved" if proved else "compatible"
 
 
-def since(consumer: ConsumerStats | None, facts: Facts) -> str:
+def since(consumer: ConsumerStats | None, facts: SubscriptionFacts) -> str:
     """Returns since when a consumer acknowledges nothing, and nothing is sent, as a clause; empty: not known."""
     parts = []
     if consumer is None:
@@ -56,7 +56,7 @@ def since(consumer: ConsumerStats | None, facts: Facts) -> str:
     return "; ".join(parts)
 
 
-def _ago(at_ms: int, facts: Facts) -> str:
+def _ago(at_ms: int, facts: SubscriptionFacts) -> str:
     """A time, and how long before the dump it was, as far as that is known."""
     clock, text = facts.moment.clock, moment(at_ms * 1000)
     if clock.exact and clock.at_ms is not None and clock.at_ms >= at_ms:
