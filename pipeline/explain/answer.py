@@ -67,7 +67,7 @@ class StoryEvidence:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Explanation:
     """The answer: a story with its evidence, or the state at a moment.
 
     Attributes:
@@ -87,7 +87,7 @@ class Answer:
     moment: StateAtMoment | None = None
 
 
-def answer(question: Question, tables: Tables, session: Callable[[], SparkSession]) -> Answer:
+def answer(question: Question, tables: Tables, session: Callable[[], SparkSession]) -> Explanation:
     """Returns the answer to a question.
 
     Args:
@@ -107,22 +107,24 @@ def answer(question: Question, tables: Tables, session: Callable[[], SparkSessio
         at_us = question.at_us or 0
         _refuse_outside(at_us, run, run.from_us, run.to_us)
         moment = moment_at(tables, run.run_key, group, at_us)
-        return Answer(run.run_key, _source(run, question), moment=moment)
+        return Explanation(run.run_key, _source(run, question), moment=moment)
     return _about_hash(question, run, group, tables, session)
 
 
-def _about_finding(question: Question, finding_id: str, tables: Tables, session: Callable[[], SparkSession]) -> Answer:
+def _about_finding(
+    question: Question, finding_id: str, tables: Tables, session: Callable[[], SparkSession]
+) -> Explanation:
     finding = finding_with(tables, finding_id)
     run, group = run_with(tables, finding["run_key"]), Group(finding["topic"], finding["subscription"])
     evidence = _evidence(run, question, group, session)
     sticky_hash, middle = _hash_of(finding, evidence.events), Middle(finding["broker"], finding["seq"], offending=True)
     story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, finding["key"])
-    return Answer(run.run_key, _source(run, question), finding, story, evidence)
+    return Explanation(run.run_key, _source(run, question), finding, story, evidence)
 
 
 def _about_hash(
     question: Question, run: AuditedRun, group: Group, tables: Tables, session: Callable[[], SparkSession]
-) -> Answer:
+) -> Explanation:
     evidence = _evidence(run, question, group, session)
     sticky_hash = question.sticky_hash if question.key is None else evidence.events.hash_of_key(question.key)
     assert sticky_hash is not None
@@ -136,7 +138,7 @@ def _about_hash(
     if not story.total:
         name = f"hash {sticky_hash}" if question.key is None else f"key {question.key} (hash {sticky_hash})"
         raise UsageError(f"no row of the trace is about {name}", "hot_keys and violations have hashes that are there")
-    return Answer(run.run_key, _source(run, question), finding, story, evidence)
+    return Explanation(run.run_key, _source(run, question), finding, story, evidence)
 
 
 def _refuse_outside(at_us: int, run: AuditedRun, first_us: int | None, last_us: int | None) -> None:
