@@ -214,8 +214,9 @@ def test_rows_of_a_kind_that_a_recorder_never_writes_prove_nothing_about_what_dr
     log.snapshot(reported(1, draining_hashes=[*_drains(1), {"hash": 77, "unacked_messages": 1}]))
     _settled(log)
     rows = [row for row in log.rows if row["event"] != never]
-    expected = "violation" if never == "flow" else "not_provable"
-    weighed = replayed(rows, written=frozenset({"ack", "leave"} - {never})).weighed
+    # A short trace may have no acknowledgement because there was none.
+    expected = "not_provable" if never == "dispatch" else "violation"
+    weighed = replayed(rows).weighed
     assert [severity for rule, severity in weighed if rule == "draining_mismatch"] == [expected]
 
 

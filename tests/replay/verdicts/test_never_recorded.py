@@ -31,14 +31,19 @@ def log() -> Log:
     return log
 
 
+def _many(log: Log, number: int = SENT_WITHOUT_ACK_MAX) -> None:
+    """Consumer 2 is sent more entries."""
+    for entry in range(5, 5 + number):
+        log.publish(entry, LOW)
+        log.dispatch(2, entry, LOW)
+
+
 def _to_another(log: Log, *, acks: bool, more: int = SENT_WITHOUT_ACK_MAX) -> None:
     """Consumer 1 is sent an entry, and consumer 2 the next one of that hash and many others."""
     for entry, consumer, key in ((0, 1, HIGH), (1, 2, LOW), (2, 2, HIGH), (3, 1, HIGH), (4, 2, LOW)):
         log.publish(entry, key)
         log.dispatch(consumer, entry, key)
-    for entry in range(5, 5 + more):
-        log.publish(entry, LOW)
-        log.dispatch(2, entry, LOW)
+    _many(log, more)
     if acks:
         log.ack(2, 4)
     log.flow(1, 10)
@@ -88,7 +93,7 @@ def test_what_a_consumer_owned_that_is_not_seen_again_may_be_owned_by_others(
 
 
 def test_an_idle_consumer_that_is_not_seen_again_may_have_left_as_well(log: Log) -> None:
-    log.join(3)
+    log.join(3, name="c2")
     for entry, consumer in ((0, 1), (1, 2)):
         log.publish(entry, HIGH)
         log.dispatch(consumer, entry, HIGH)
@@ -104,6 +109,7 @@ def test_the_count_of_redeliveries_needs_acknowledgements(log: Log, acks: bool, 
     log.dispatch(1, 0, HIGH, count=0)
     log.redeliver(1, 0)
     log.dispatch(1, 0, HIGH, count=0)
+    _many(log)
     if acks:
         log.ack(1, 0)
     assert severities(log)["redelivery_count"] == {severity}
