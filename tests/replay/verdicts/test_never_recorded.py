@@ -113,3 +113,17 @@ def test_the_count_of_redeliveries_needs_acknowledgements(log: Log, acks: bool, 
     if acks:
         log.ack(1, 0)
     assert severities(log)["redelivery_count"] == {severity}
+
+
+@pytest.mark.parametrize(("acks", "severity"), [(True, "violation"), (False, "not_provable")])
+def test_a_stall_needs_acknowledgements(acks: bool, severity: str) -> None:
+    log = Log()
+    log.join(1)
+    log.flow(1, 10)
+    log.publish(0)
+    log.now_us += 2_000_000
+    log.dispatch(1, 0)
+    if acks:
+        log.ack(1, 0)
+    replay = replayed(log.rows, written=NOT_SAID)
+    assert replay.weighed == {("stalled", severity): 1}

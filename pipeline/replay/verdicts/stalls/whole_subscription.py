@@ -34,6 +34,7 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
 from dispatch_audit.pipeline.utc import moment
@@ -70,8 +71,10 @@ def _doubts(stall: Blocked, found: ReplayResult) -> list[str]:
     undecided = found.doubts.between(stall.span.from_seq, stall.span.to_seq)
     # The owners of the waiting hashes decide which consumers could have been sent something.
     of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
-    other = perhaps_other_dispatcher(found, stall.span.to_seq)
-    return [*of_owners, *([other] if other else [])]
+    # What consumers still hold may drain, or block them.
+    unrecorded = "" if found.acks_recorded else NO_ACKNOWLEDGEMENT
+    clauses = *of_owners, perhaps_other_dispatcher(found, stall.span.to_seq), unrecorded
+    return [clause for clause in clauses if clause]
 
 
 def stalls_beyond(monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
