@@ -385,6 +385,15 @@ def test_the_next_step_after_a_finding_is_to_explain_it() -> None:
     assert next_of(BROKEN).endswith("event by event: dispatch-audit explain 'my tables' --violation 3f2a9c04d1b7")
 
 
+def test_the_next_step_after_a_contradicted_claim_is_to_correct_it() -> None:
+    claim = replace(BROKEN.findings[0], rule="settings_mismatch", severity="not_provable")
+    unproven = replace(BROKEN.findings[0], severity="not_provable")
+    run = replace(BROKEN, verdict="not_provable", findings=(unproven, claim))
+    assert "correct it in trace.json or record rows `settings`" in next_of(run)
+    # What is proven is of more interest.
+    assert "correct it" not in next_of(replace(BROKEN, findings=(BROKEN.findings[0], claim)))
+
+
 def test_the_next_step_after_refused_rows_is_to_validate() -> None:
     run = replace(BROKEN, verdict="clean", inputs=("last night",))
     assert next_of(run) == (

@@ -52,7 +52,10 @@ def none_shown(config: ReplayConfig, against: SelectorEvidence) -> Contradiction
         value="",
         at=at,
         evidence=evidence,
-        judged="what depends on the owner of a hash is not provable",
+        judged=(
+            f"what depends on the owner of a hash is not provable; check {' and '.join(settings_of(config))} and the "
+            "version of the broker, and record snapshots with key_hash_ranges"
+        ),
     )
 
 

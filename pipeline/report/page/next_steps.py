@@ -10,7 +10,13 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.answers import lacking, missing_in, to_record
 from dispatch_audit.pipeline.report.page.model import FindingView
 from dispatch_audit.pipeline.report.summary import RunSummary
-from dispatch_audit.pipeline.report.text.next_step import is_worth_a_look, look_at, worth_a_look
+from dispatch_audit.pipeline.report.text.next_step import (
+    CORRECT_THE_CLAIM,
+    contradicted_claim,
+    is_worth_a_look,
+    look_at,
+    worth_a_look,
+)
 from dispatch_audit.pipeline.report.wording import printable, sentence
 
 _REPEATED = "repeated_row"
@@ -23,7 +29,9 @@ def next_steps(run: RunSummary, findings: Sequence[FindingView]) -> tuple[tuple[
 
 def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[str, str]]:
     missing = missing_in(run)
-    if is_worth_a_look(run, unproven=not missing) and findings:
+    if not missing and contradicted_claim(run) is not None:
+        yield sentence(CORRECT_THE_CLAIM), "findings"
+    elif is_worth_a_look(run, unproven=not missing) and findings:
         worst = findings[0]
         yield f"Look at the worst finding ({worst.rule}), and the events around it.", worst.anchor
     release = release_of(run.pulsar_version, profile_named(run.profile))

@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from dispatch_audit.pipeline.contract.recorded_by import OUTSIDE
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.report.answers import held_back, impossible_counters, lacking, missing_in, to_record
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.summary import Block, RunSummary
+from dispatch_audit.pipeline.report.summary import Block, Finding, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import consumer, printable
 from dispatch_audit.pipeline.windows.window import iso_8601
@@ -47,6 +48,11 @@ STEPS: Mapping[str, str] = MappingProxyType(
 )
 """What to look at, by the cause of blocking (docs/BLOCKING.md)."""
 
+CORRECT_THE_CLAIM: Final = (
+    "look up on the broker the setting that settings_mismatch names, correct it in trace.json or record rows "
+    "`settings`, and audit again"
+)
+
 # A row that was delivered again was not refused.
 _REPEATED = "repeated_row"
 _MANY = 10
@@ -71,10 +77,8 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
         return "for a verdict on the broker, record inside of it (docs/RECORDING.md)"
     missing = missing_in(run)
     held = held_back(run)
-    # A finding is often not provable because of what is missing.
-    if is_worth_a_look(run, unproven=not missing) and run.findings[0].finding_id is not None:
-        command = explain_command(target, run.findings[0].finding_id)
-        return f"see how the worst finding came about, event by event: {printable(command)}"
+    if of_finding := _about_findings(run, target, bool(missing)):
+        return of_finding
     if held:
         return _audit_the_next_window(run, target, held)
     if missing:
@@ -84,6 +88,25 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
         traces = " ".join(map(shlex.quote, run.inputs))
         return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
     return _about_waits(run, topics)
+
+
+def _about_findings(run: RunSummary, target: str, lacks: bool) -> str:
+    """What to do about the findings; empty: nothing, or first to record what the trace lacks."""
+    contradicted = None if lacks else contradicted_claim(run)
+    if contradicted is not None and contradicted.finding_id is not None:
+        return f"{CORRECT_THE_CLAIM}: {printable(explain_command(target, contradicted.finding_id))}"
+    # A finding is often not provable because of what is missing.
+    if is_worth_a_look(run, unproven=not lacks) and run.findings[0].finding_id is not None:
+        command = explain_command(target, run.findings[0].finding_id)
+        return f"see how the worst finding came about, event by event: {printable(command)}"
+    return ""
+
+
+def contradicted_claim(run: RunSummary) -> Finding | None:
+    """Returns the finding that names a setting which the broker contradicts, unless another finding is proven."""
+    if any(finding.severity in ("violation", "known_bug") for finding in run.findings):
+        return None
+    return next((finding for finding in run.findings if finding.rule == "settings_mismatch"), None)
 
 
 def _audit_the_next_window(run: RunSummary, target: str, held: int) -> str:
