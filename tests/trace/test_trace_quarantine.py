@@ -189,7 +189,7 @@ def test_the_replay_may_refuse_rows_of_parquet(spark: SparkSession, tmp_path: Pa
     copy = tmp_path / "copy"
     (copy / "events").mkdir(parents=True)
     pq.write_table(typed_rows(trace), copy / "events" / "a.parquet")
-    (copy / "trace.json").write_text((tmp_path / "trace.json").read_text())
+    (copy / "trace.json").write_text((tmp_path / "trace" / "trace.json").read_text())
     late = refusals(spark, Late("ks", 6, "unknown_consumer"))
     (row,) = set_aside(spark, open_traces([copy])[0], late)
     assert (row.seq, row.reason, row.line) == (6, "unknown_consumer", 6)

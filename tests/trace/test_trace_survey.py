@@ -162,7 +162,7 @@ def test_an_archive_that_ends_too_early_is_refused_unless_its_rows_are_wanted(
 @pytest.mark.spark
 def test_a_lost_file_of_a_delta_table_is_named(spark: SparkSession, tmp_path: Path, write_trace: WriteTrace) -> None:
     (trace,) = open_traces([write_trace(GOOD_ROWS)])
-    table = tmp_path / "copy"
+    table = tmp_path / "trace" / "copy"
     write_deltalake(table, typed_rows(trace))
     (lost,) = table.glob("*.parquet")
     lost.unlink()

@@ -116,7 +116,6 @@ VARIANTS: Final[Mapping[str, Callable[[Logs], Variant]]] = {
     "no flow": _without("flow"),
     "no publish": _without("publish"),
     "no ack": _without("ack"),
-    "no leave": _without("leave"),
 }
 
 
