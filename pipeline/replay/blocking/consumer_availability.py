@@ -48,7 +48,6 @@ def update_availability(
     """
     consumers = state.consumers
     cause, blocks_at = READY, state.common[0].blocks_at
-    consumers[consumer].most = max(consumers[consumer].most, consumers[consumer].unacked)
     note_at_limit(state, consumer, ts)
     if blocks_at > 0 and consumers[consumer].unacked >= blocks_at:
         consumers[consumer].blocked = 1

@@ -39,6 +39,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_CONSUMER,
+    UNACKED_PER_SUBSCRIPTION,
     DispatchRate,
     SettingsInForce,
 )
@@ -300,8 +301,9 @@ class BlockingMonitor:
 
     def _facts(self, state: State) -> Facts:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
-        of_rows = self._limit_is_said(), self._look_ahead_is_said(), self.in_force.rules_out_rates()
-        return Facts(self.limits, *of_joins, self._pauses_at, *of_rows)
+        of_unacked = self._limit_is_said(), self._is_said(UNACKED_PER_SUBSCRIPTION)
+        of_rows = self._look_ahead_is_said(), self.in_force.rules_out_rates()
+        return Facts(self.limits, *of_joins, self._pauses_at, *of_unacked, *of_rows)
 
     @property
     def _pauses_at(self) -> int:
@@ -360,11 +362,15 @@ class BlockingMonitor:
 
     def _limit_is_said(self) -> bool:
         """Whether a row says the limit of unacknowledged messages of a consumer."""
-        return self.in_force.of(UNACKED_PER_CONSUMER).where == "settings row"
+        return self._is_said(UNACKED_PER_CONSUMER)
 
     def _look_ahead_is_said(self) -> bool:
         """Whether rows say both limits of look-ahead."""
-        return all(self.in_force.of(name).where == "settings row" for name in LOOK_AHEAD)
+        return all(self._is_said(name) for name in LOOK_AHEAD)
+
+    def _is_said(self, name: str) -> bool:
+        """Whether a row says the value of a setting."""
+        return self.in_force.of(name).where == "settings row"
 
     def _rates_at(self, ts_us: int) -> tuple[DispatchRate, ...]:
         """The limits that the last dispatch up to a time was charged to: one put in force later has no debt yet."""

@@ -51,7 +51,7 @@ class Reported(NamedTuple):
         unacked_us: when unacknowledged messages and permits were reported.
         unacked: unacknowledged messages of the subscription; None: no snapshot says it.
         short: the indexes of the consumers that had no permits.
-        most_in_replay: the largest size of the replay queue that a snapshot shows.
+        replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
     """
 
     replay_us: int
@@ -64,7 +64,7 @@ class Reported(NamedTuple):
     unacked_us: int
     unacked: int | None
     short: frozenset[int]
-    most_in_replay: int = 0
+    replay_at_read: int = 0
 
     def within(self, interval: Interval) -> "Reported":
         """What was reported since the beginning of an interval."""
@@ -79,7 +79,7 @@ class Reported(NamedTuple):
             self.unacked_us,
             self.unacked if self.unacked_us >= interval.from_ts else None,
             self.short if self.unacked_us >= interval.from_ts else frozenset(),
-            self.most_in_replay,
+            self.replay_at_read,
         )
 
 

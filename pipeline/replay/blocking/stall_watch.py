@@ -69,11 +69,11 @@ class StallWatch:
         )
         self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
         self._reported = self._reported._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
+        before = self._reported
+        if None not in (before.read_position, snapshot.read_position) and before.read_position != snapshot.read_position:
+            self._reported = self._reported._replace(replay_at_read=before.in_replay or 0)
         if snapshot.in_replay is not None:
-            most = max(self._reported.most_in_replay, snapshot.in_replay)
-            self._reported = self._reported._replace(
-                replay_us=snapshot.ts_us, in_replay=snapshot.in_replay, most_in_replay=most
-            )
+            self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
         if snapshot.read_position is not None:
             self._reported = self._reported._replace(
                 position_us=snapshot.ts_us, read_position=snapshot.read_position, mark_delete=snapshot.mark_delete

@@ -57,8 +57,8 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_LOOK_AHEAD,
     UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
-    is_largest,
     may_be_full,
+    may_be_too_long,
     perhaps_blocked,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
@@ -91,6 +91,7 @@ class Facts(NamedTuple):
             position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
         limit_is_said: whether a row says the limit of unacknowledged messages of a consumer.
+        subscription_is_said: whether a row says that of the subscription.
         look_ahead_is_said: whether rows say the limits of look-ahead.
         rates_ruled_out: whether rows say of each limit of the dispatch rate that there is none.
     """
@@ -100,6 +101,7 @@ class Facts(NamedTuple):
     out_of_order: frozenset[int]
     pauses_at: int
     limit_is_said: bool
+    subscription_is_said: bool
     look_ahead_is_said: bool
     rates_ruled_out: bool
 
@@ -285,10 +287,10 @@ def _unshown(
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
     blocked = perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
     if situation.sent is not None and common_of(state)["consumer_claim"] != CLAIM_DISREGARDED:
-        # Who is sent something now, and holds as much as it ever did, is not blocked.
+        # Who is sent something now, and holds as much as after its last dispatch, was not blocked.
         consumers: Any = state.consumers.view(np.ndarray)
         receiver = waiting.owner[at_position(state, waiting, situation.sent)]
-        blocked[receiver] &= consumers["unacked"][receiver] < consumers["most"][receiver]
+        blocked[receiver] &= consumers["unacked"][receiver] < consumers["filled"][receiver]
     perhaps = unavailable | blocked
     can = can_be_sent(state, waiting, perhaps, since_us)
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
@@ -304,12 +306,15 @@ def _unshown(
             return UNSHOWN_IN_REPLAY
     if bool(reported_as_read(state, free, situation.reported).any()):
         return ""
-    if may_be_full(state, int(common_of(state)["unacked_limit"]), situation.reported):
+    facts, limit = situation.facts, int(common_of(state)["unacked_limit"])
+    if may_be_full(state, limit, situation.reported, said=facts.subscription_is_said):
         return UNSHOWN_SUBSCRIPTION
-    lower = (
-        situation.facts.limits.looks_ahead and not situation.facts.look_ahead_is_said and is_largest(situation.reported)
-    )
-    return UNSHOWN_LOOK_AHEAD if lower else ""
+    if not facts.limits.looks_ahead or facts.look_ahead_is_said:
+        return ""
+    in_replay = situation.reported.in_replay
+    if in_replay is None:
+        in_replay = _replay_before(state, joined(held, delayed), free, situation)
+    return UNSHOWN_LOOK_AHEAD if may_be_too_long(in_replay, situation.reported) else ""
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:
@@ -402,10 +407,14 @@ def _look_ahead_reached(state: State, stuck: Waiters, free: Waiters, consumers: 
         return False
     if reported.in_replay is not None and reported.in_replay >= limit:
         return True
-    first = oldest(state, free.slot)[0]
-    before = are_before(state, stuck.slot, first)
     # The queue may have grown since a snapshot with a smaller size.
-    return int(np.count_nonzero(before | reported_as_read(state, stuck, reported))) >= limit
+    return _replay_before(state, stuck, free, situation) >= limit
+
+
+def _replay_before(state: State, stuck: Waiters, free: Waiters, situation: Situation) -> int:
+    """How many of the entries that cannot be sent are in replay if the broker has read up to the first that can."""
+    before = are_before(state, stuck.slot, oldest(state, free.slot)[0])
+    return int(np.count_nonzero(before | reported_as_read(state, stuck, situation.reported)))
 
 
 def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval) -> bool:

@@ -53,6 +53,14 @@ def _blocked(unacked: int, limit: int, before: int) -> int:
 
 
 @compiled
+def note_filled(state: State, consumer: int, shows_read: bool) -> None:
+    """Notes what is unacknowledged after a dispatch; `shows_read`: of an entry that was not read before."""
+    common, consumers = state.common, state.consumers
+    consumers[consumer].filled = consumers[consumer].unacked + consumers[consumer].uncounted
+    common[0].filled = common[0].unacked if shows_read else max(common[0].filled, common[0].unacked)
+
+
+@compiled
 def note_sent(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
     entries, consumers = state.entries, state.consumers

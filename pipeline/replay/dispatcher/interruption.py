@@ -64,6 +64,7 @@ _DROPPED_OF_CONSUMERS: Final = (
     "held",
     "unacked",
     "maybe_skipped",
+    "filled",
     "permits",
     "blocked",
     "withheld",

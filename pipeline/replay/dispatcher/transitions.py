@@ -27,7 +27,7 @@ How the states show in a slot:
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_filled, note_sent
 from dispatch_audit.pipeline.replay.rules.unconfirmed import note_unsent
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
@@ -168,15 +168,21 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
         hashes[at].left_sent_seq = seq
     if doubtful:
         entries[slot].marks |= MAYBE_SKIPPED
+    common = state.common
+    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
+    shows_read = (entries[slot].ledger, entries[slot].entry) > highest
     note_read(state, entries[slot].ledger, entries[slot].entry, seq, ts)
     if again:
-        # Sent once more to its holder (E17): it stays pending there, so no draining ends.
+        # Sent once more to its holder (E17): it stays pending there, so no draining ends. The broker counts it twice.
         entries[slot].marks |= REPEATED
+        state.consumers[consumer].uncounted += entries[slot].unacked
+        note_filled(state, consumer, shows_read)
         return
     entries[slot].holder = consumer
     entries[slot].unacked = messages_left(state, slot)
     state.consumers[consumer].held += 1
     charge(state, slot, consumer, entries[slot].unacked)
+    note_filled(state, consumer, shows_read)
     last = hashes[at].last
     entries[slot].previous = last
     entries[slot].next = NOBODY

@@ -197,7 +197,8 @@ CONSUMER = np.dtype(
         ("acked", np.int64),
         ("held", np.int64),  # entries
         ("unacked", np.int64),  # messages
-        ("most", np.int64),  # the most messages that it held at one time
+        ("uncounted", np.int64),  # the broker may count so many more: skipped while it held them, or sent twice (E6, F10)
+        ("filled", np.int64),  # messages that the broker may have counted after its last dispatch
         ("maybe_skipped", np.int64),  # those of them in MAYBE_SKIPPED entries: the broker may have dropped them
         ("largest", np.int64),  # the most messages in an entry that it was sent
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
@@ -299,6 +300,7 @@ COMMON = np.dtype(
         ("unread_entry", np.int64),
         ("total_vague", np.int64),  # the broker's own count may be lower: a holder left, or another one acknowledged
         ("unacked", np.int64),
+        ("filled", np.int64),  # the most of them since the last dispatch that shows a read, with that dispatch
         ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)
         ("look_ahead_since_ts", np.int64),  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
         ("look_ahead_us", np.int64),  # the total time of earlier such intervals

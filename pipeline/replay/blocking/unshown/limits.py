@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
-from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, State, common_of
 
 UNSHOWN_UNACKED: Final = "unacked_limit_consumer"
@@ -28,8 +27,10 @@ UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
 
 # A read takes up to 40 ms (contract 6.6).
 _BROUGHT_ABOUT_US: Final = 100_000
-# Nobody limits a consumer to fewer messages.
-_LIMIT_MIN: Final = 3
+# Nobody limits a consumer or a subscription to fewer messages, or replay to fewer entries.
+_OF_CONSUMER_MIN: Final = 3
+_OF_SUBSCRIPTION_MIN: Final = 20
+_OF_REPLAY_MIN: Final = 10
 
 
 def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool = False) -> NDArray[np.bool_]:
@@ -39,33 +40,52 @@ def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool 
         state: the state.
         since_us: the beginning of the stall.
         said: whether a row says the limit.
-        seen_only: whether only those count that were blocked before.
+        seen_only: whether only those count that were blocked before, or that the broker counts more for.
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
+    counted, filled = consumers["unacked"] + consumers["uncounted"], consumers["filled"]
     if common["consumer_claim"] == CLAIM_DISREGARDED:
         # The limit is at least what a consumer was seen to hold; one that has reached it is blocked down to half of it.
-        holding: NDArray[np.bool_] = 2 * consumers["unacked"] > common["most_held"]
+        holding: NDArray[np.bool_] = 2 * counted > common["most_held"]
         return holding
+    blocks_at = int(common["blocks_at"])
+    counts_more: NDArray[np.bool_] = consumers["uncounted"] > 0
+    if said or blocks_at > 0:
+        perhaps = counts_more & (0 < blocks_at <= filled) & (counted > blocks_at // 2)
+    else:
+        perhaps = np.zeros(consumers.size, dtype=np.bool_)
     if said:
-        return np.zeros(consumers.size, dtype=np.bool_)
+        return perhaps
+    # The limit may be what it had when it was sent something last; then it is blocked down to half of that.
+    lower = (filled >= _OF_CONSUMER_MIN) & (2 * counted > filled)
     # It came down to half of the claimed limit, but the broker's may be lower.
-    perhaps: NDArray[np.bool_] = (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0)
+    perhaps |= (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0) | (counts_more & lower)
     if not seen_only:
-        # The limit may be as much as it ever held. What one held that has left is not known any more.
-        left = (consumers["connected"] == 0) & (consumers["dispatched"] > consumers["acked"])
-        perhaps |= left | ((consumers["most"] >= _LIMIT_MIN) & (2 * consumers["unacked"] > consumers["most"]))
+        # What one held that has left is not known any more.
+        perhaps |= lower | ((consumers["connected"] == 0) & (consumers["dispatched"] > consumers["acked"]))
     return perhaps
 
 
-def may_be_full(state: State, limit: int, reported: Reported) -> bool:
-    """Whether the subscription may have reached its limit of unacknowledged messages without being seen at it."""
-    return 0 < limit <= 2 * max(int(common_of(state)["unacked"]), reported.unacked or 0)
+def may_be_full(state: State, limit: int, reported: Reported, *, said: bool) -> bool:
+    """Whether the subscription may have reached a limit of unacknowledged messages without being seen at it.
+
+    Args:
+        state: the state.
+        limit: the limit that the trace claims; 0: it claims none.
+        reported: what snapshots of the stall say.
+        said: whether a row says the limit; otherwise it may be what was unacknowledged after the last read.
+    """
+    common, consumers = common_of(state), state.consumers.view(np.ndarray)
+    more = int(consumers["uncounted"][consumers["connected"] == 1].sum())
+    counted = max(int(common["unacked"]) + more, reported.unacked or 0)
+    if 0 < limit <= 2 * counted:
+        return True
+    return not said and _OF_SUBSCRIPTION_MIN <= common["filled"] <= 2 * counted
 
 
-def is_largest(reported: Reported) -> bool:
-    """Whether replay has the largest size that any snapshot shows, or about that."""
-    size = reported.in_replay or 0
-    return size > 0 and size >= (1 - ALIKE) * reported.most_in_replay
+def may_be_too_long(in_replay: int, reported: Reported) -> bool:
+    """Whether so many entries in replay may have reached a limit that no row says: more than when the broker read on."""
+    return in_replay >= _OF_REPLAY_MIN and in_replay > reported.replay_at_read
 
 
 def is_pause_of_a_rate(state: State, pause: Interval) -> bool:
