@@ -405,6 +405,8 @@ class BlockingMonitor:
             # Snapshots may show that it had no permits although rows grant some.
             without_us = self._watch.without_permits_us(row["consumer"])
             passed_over_us = min(passed_over_us, row["passed_ts"] - without_us)
+        # What it was held back from as recently joined passes nothing over until it is released (6.1).
+        passed_over_us = min(passed_over_us, row["passed_ts"] - self.recent.held_until_us(row["consumer"]))
         passed_over_us -= self._stalled_us(interval.from_ts, row["passed_ts"])
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = tuple(self._moves.get(row["hash"], ()))

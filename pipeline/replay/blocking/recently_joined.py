@@ -48,7 +48,7 @@ class RecentlyJoined:
         reported: by the index of the consumer, its read position at the join by snapshots, in the order of the joins.
     """
 
-    __slots__ = ("_as_pip_282", "_perhaps", "_waiting", "applies", "held_behind", "reported")
+    __slots__ = ("_as_pip_282", "_perhaps", "_released_us", "_waiting", "applies", "held_behind", "reported")
 
     def __init__(self, as_pip_282: bool = False) -> None:
         self._as_pip_282 = as_pip_282
@@ -57,6 +57,7 @@ class RecentlyJoined:
         self.reported: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
         self._perhaps: dict[int, Position] = {}
+        self._released_us: dict[int, int] = {}
 
     @property
     def places(self) -> frozenset[int]:
@@ -69,6 +70,10 @@ class RecentlyJoined:
         until = tuple((waiting.place, waiting.until) for waiting in self._waiting)
         perhaps = tuple((place, at) for place, at in self._perhaps.items() if place not in self.places)
         return HeldBack(self.applies, until, self._waiting[0].holder if self._waiting else NOBODY, perhaps)
+
+    def held_until_us(self, consumer: int) -> int:
+        """When a consumer was released, at which time it may have been sent nothing for long; 0: it was never held."""
+        return self._released_us.get(consumer, 0)
 
     def join(self, state: State, consumer: int, at: TracePoint) -> None:
         """Adds a consumer that joins, if another consumer is connected and entries are unacknowledged."""
@@ -120,7 +125,9 @@ class RecentlyJoined:
         released: list[Blocked] = []
         next_valid = _next_of_mark_delete(state)
         while self._waiting and self._waiting[0].until <= next_valid:
-            released += _intervals(state, mapping, self._waiting.pop(0), at, ended_by)
+            over = self._waiting.pop(0)
+            self._released_us[over.place] = at.ts_us
+            released += _intervals(state, mapping, over, at, ended_by)
         self._update(state)
         return released
 
@@ -128,6 +135,8 @@ class RecentlyJoined:
         """Releases a consumer that leaves, or all if one remains; returns the intervals of their waits."""
         over = [w for w in self._waiting if w.place == consumer or state.common[0].connected <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
+        self._released_us |= {w.place: at.ts_us for w in over}
+        self._released_us.pop(consumer, None)
         self.reported.pop(consumer, None)
         self._perhaps.pop(consumer, None)
         if state.common[0].connected <= 2:
@@ -138,6 +147,7 @@ class RecentlyJoined:
     def close(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Releases all at the end of the trace or a reset; returns the intervals of their waits."""
         over, self._waiting = self._waiting, []
+        self._released_us.clear()
         self.reported.clear()
         self._perhaps.clear()
         self._update(state)

@@ -7,6 +7,7 @@ skew after another leave together, as a broker that closes a topic lets them: th
 """
 
 from collections.abc import Collection, Mapping
+from typing import TypeGuard
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
@@ -35,6 +36,7 @@ class StallWatch:
     __slots__ = (
         "_before_leaves",
         "_brought_about",
+        "_doubted",
         "_explained",
         "_left_us",
         "_reported",
@@ -52,6 +54,7 @@ class StallWatch:
         self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
         self._unexplained: Blocked | None = None
+        self._doubted: Blocked | None = None
         self._before_leaves: Blocked | None = None
         self._left_us = _LONG_AGO_US
         self._brought_about = (0, BY_ACK)
@@ -70,7 +73,10 @@ class StallWatch:
         self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
         self._reported = self._reported._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
         before = self._reported
-        if None not in (before.read_position, snapshot.read_position) and before.read_position != snapshot.read_position:
+        if (
+            None not in (before.read_position, snapshot.read_position)
+            and before.read_position != snapshot.read_position
+        ):
             self._reported = self._reported._replace(replay_at_read=before.in_replay or 0)
         if snapshot.in_replay is not None:
             self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
@@ -93,7 +99,7 @@ class StallWatch:
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
-        self._explained = self._unexplained = self._before_leaves = None
+        self._explained = self._unexplained = self._doubted = self._before_leaves = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Forgets what was seen of causes that were none: the broker does not have the limit."""
@@ -127,8 +133,11 @@ class StallWatch:
     def _remember(self, found: Blocked | None) -> None:
         if found is not None and found.cause != NAMES[UNEXPLAINED]:
             self._explained = found
-        elif found is not None and self._is_unexplained(found.span):
-            self._unexplained = found
+        elif found is not None:
+            if found.detail["unshown"]:
+                self._doubted = found
+            if self._is_unexplained(found.span):
+                self._unexplained = found
 
     def dispatched(
         self, state: State, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Facts
@@ -159,9 +168,13 @@ class StallWatch:
         found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
         before, self._explained, self._unexplained = self._unexplained, None, None
         explained = found is None or found.cause != NAMES[UNEXPLAINED]
+        doubted, self._doubted = self._doubted, None
         if before is not None and before.span.from_ts == interval.from_ts and explained:
             # What explains the rest of the time does not explain the time before.
             return before
+        if found is not None and is_finding(found) and not found.detail["unshown"] and self._is_late(doubted, interval):
+            # The acknowledgement that ended it has taken the subscription below the limit.
+            found = found._replace(detail={**found.detail, "unshown": doubted.detail["unshown"]})
         return None if found is None else found._replace(span=interval)
 
     def _is_unexplained(self, span: Interval) -> bool:
@@ -177,11 +190,16 @@ class StallWatch:
 
     def _still_explained(self, interval: Interval) -> Blocked | None:
         """What explained the beginning of this interval, if anything did."""
-        if self._explained is None or self._explained.span.from_ts != interval.from_ts:
-            return None
-        # A cause that ended longer ago does not explain why nothing was sent since.
-        lately = interval.to_ts - self._explained.span.to_ts < self._threshold_us
-        return self._explained if lately else None
+        return self._explained if self._is_late(self._explained, interval) else None
+
+    def _is_late(self, seen: Blocked | None, interval: Interval) -> TypeGuard[Blocked]:
+        """Whether something was seen in an interval, shortly enough before its end to explain it.
+
+        A cause that ended longer ago does not explain why nothing was sent since.
+        """
+        if seen is None or seen.span.from_ts != interval.from_ts:
+            return False
+        return interval.to_ts - seen.span.to_ts < self._threshold_us
 
     def _situation(self, interval: Interval, facts: Facts, sent: Position | None = None) -> Situation:
         return Situation(facts, self._reported.within(interval), sent, self._threshold_us)

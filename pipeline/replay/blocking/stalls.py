@@ -304,7 +304,9 @@ def _unshown(
         stuck = joined(held, delayed)
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
-    if bool(reported_as_read(state, free, situation.reported).any()):
+    read_position = situation.reported.read_position
+    if bool(free.was_read.any()) or (read_position is not None and are_before(state, free.slot, read_position).any()):
+        # What is due and was not sent may not have been read: limits hold the broker up before it knows the delay.
         return ""
     facts, limit = situation.facts, int(common_of(state)["unacked_limit"])
     if may_be_full(state, limit, situation.reported, said=facts.subscription_is_said):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, State, common_of
 
 UNSHOWN_UNACKED: Final = "unacked_limit_consumer"
@@ -84,8 +85,8 @@ def may_be_full(state: State, limit: int, reported: Reported, *, said: bool) -> 
 
 
 def may_be_too_long(in_replay: int, reported: Reported) -> bool:
-    """Whether so many entries in replay may have reached a limit that no row says: more than when the broker read on."""
-    return in_replay >= _OF_REPLAY_MIN and in_replay > reported.replay_at_read
+    """Whether so many entries in replay may have reached a limit that no row says: about as many as when it read on."""
+    return in_replay >= max(_OF_REPLAY_MIN, (1 - ALIKE) * reported.replay_at_read)
 
 
 def is_pause_of_a_rate(state: State, pause: Interval) -> bool:
