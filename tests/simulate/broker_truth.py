@@ -143,6 +143,9 @@ class Truth:
         if not state.consumers:
             return
         reads = not policy.normal_reads_stop() and policy.normal_read_allowed()
+        if isinstance(policy, RecentlyJoinedPolicy) and policy.recently and state.replay.hash_of:
+            # It looks at replay again and again, and reads on only once nobody joined recently any more (contract 6.2).
+            reads = False
         held = {position for consumer in state.consumers for position in consumer.pending}
         due = simulation.workload.deliver_at_us
         served = {c.number: c for c in state.consumers if not c.blocked and c.available() > 0}

@@ -72,12 +72,9 @@ class StallWatch:
         )
         self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
         self._reported = self._reported._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
-        before = self._reported
-        if (
-            None not in (before.read_position, snapshot.read_position)
-            and before.read_position != snapshot.read_position
-        ):
-            self._reported = self._reported._replace(replay_at_read=before.in_replay or 0)
+        read_position = self._reported.read_position
+        if read_position is not None and snapshot.read_position not in (None, read_position):
+            self._reported = self._reported._replace(replay_at_read=self._reported.in_replay or 0)
         if snapshot.in_replay is not None:
             self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
         if snapshot.read_position is not None:

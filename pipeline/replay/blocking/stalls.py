@@ -309,7 +309,10 @@ def _unshown(
         # What is due and was not sent may not have been read: limits hold the broker up before it knows the delay.
         return ""
     facts, limit = situation.facts, int(common_of(state)["unacked_limit"])
-    if may_be_full(state, limit, situation.reported, said=facts.subscription_is_said):
+    # Only what consumers give up lets a full subscription go on.
+    given_up = bool((state.consumers.view(np.ndarray)["gave_up_seq"] > interval.from_seq).any())
+    goes_on = situation.sent is not None and not given_up
+    if not goes_on and may_be_full(state, limit, situation.reported, said=facts.subscription_is_said):
         return UNSHOWN_SUBSCRIPTION
     if not facts.limits.looks_ahead or facts.look_ahead_is_said:
         return ""

@@ -200,7 +200,7 @@ CONSUMER = np.dtype(
         (
             "uncounted",
             np.int64,
-        ),  # the broker may count so many more: skipped while it held them, or sent twice (E6, F10)
+        ),  # the broker may count so many more, skipped while held or sent twice (E6, F10)
         ("filled", np.int64),  # messages that the broker may have counted after its last dispatch
         ("maybe_skipped", np.int64),  # those of them in MAYBE_SKIPPED entries: the broker may have dropped them
         ("largest", np.int64),  # the most messages in an entry that it was sent
