@@ -113,25 +113,22 @@ def held_back(state: State, waiting: Waiters, held: HeldBack, reported: Reported
     """Which entries recently joined consumers explain the wait of, for certain and perhaps (6.1, 6.2).
 
     Such a consumer gets nothing from its position on, and nothing from the position of the first of them on out of
-    replay. While there are any, and replay is not empty, the broker looks at replay again and again and reads nothing.
+    replay. While there are any, the broker need not read on.
     """
     if not held.applies:
         nothing = np.zeros(waiting.slot.size, dtype=bool)
         return nothing, nothing
-    common = common_of(state)
     unread = ~reported_as_read(state, waiting, reported)
-    if reported.in_replay == 0:
-        unread[:] = False
-    certain: Mask = unread if held.until and common["in_replay"] > 0 else np.zeros(waiting.slot.size, dtype=bool)
+    certain: Mask = unread if held.until else np.zeros(waiting.slot.size, dtype=bool)
     first = min((until for _, until in held.until), default=None)
     for consumer, until in held.until:
         least = until if first is None else min(first, until)
         certain = certain | ((waiting.owner == consumer) & ~are_before(state, waiting.slot, least))
+    common = common_of(state)
     mark_delete = int(common["mark_delete_ledger"]), int(common["mark_delete_entry"])
     perhaps = [consumer for consumer, published in held.perhaps if published > mark_delete]
     if not perhaps:
-        # What was read and sent to nobody is in replay too, and no row shows it.
-        return certain, certain | unread if held.until else certain
+        return certain, certain
     maybe: Mask = certain | unread | np.isin(waiting.owner, [*perhaps, *(consumer for consumer, _ in held.until)])
     return certain, maybe
 

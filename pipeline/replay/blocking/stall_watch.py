@@ -14,7 +14,11 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END
 from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, is_finding, stalled
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
+    UNSHOWN_RATE,
+    UNSHOWN_SUBSCRIPTION,
+    is_pause_of_a_rate,
+)
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
@@ -131,7 +135,7 @@ class StallWatch:
         if found is not None and found.cause != NAMES[UNEXPLAINED]:
             self._explained = found
         elif found is not None:
-            if found.detail["unshown"]:
+            if found.detail["unshown"] == UNSHOWN_SUBSCRIPTION:
                 self._doubted = found
             if self._is_unexplained(found.span):
                 self._unexplained = found

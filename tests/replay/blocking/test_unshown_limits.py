@@ -99,13 +99,13 @@ def test_replay_that_is_as_large_as_ever_may_be_at_a_lower_limit() -> None:
     log.flow(1, 1)
     log.flow(2, 1_000)
     hold(log, 1)
-    for entry in (1, 2, 3):
+    for entry in range(1, 11):
         log.publish(entry, HIGH)
-    log.publish(4, LOW)
+    log.publish(11, LOW)
     log.now_us += SECOND_US
-    log.snapshot(msg_in_replay=3, read_position="1:4", mark_delete_position="1:-1")
+    log.snapshot(msg_in_replay=10, read_position="1:11", mark_delete_position="1:-1")
     log.now_us += SECOND_US
-    log.publish(5, LOW)
+    log.publish(12, LOW)
     assert unshown(log) == ["not_provable lower_look_ahead_limit"]
 
 
@@ -120,3 +120,36 @@ def test_a_hash_is_not_passed_over_before_its_first_entry_came_back() -> None:
     log.redeliver(1, 0)
     log.leave(1)
     assert [(seen.hash, seen.head) for seen in replayed(log.rows).passed_over if seen.head == (1, 0)] == []
+
+
+@pytest.mark.parametrize(("held", "expected"), [(20, "not_provable unacked_limit_subscription"), (19, "violation")])
+def test_a_subscription_that_holds_what_it_was_read_with_may_be_at_a_limit(held: int, expected: str) -> None:
+    log = two()
+    hold(log, held)
+    waits_for_long(log, held, LOW)
+    assert unshown(log) == [expected]
+
+
+def test_a_limit_may_have_come_after_the_most_that_a_consumer_held() -> None:
+    log = two()
+    hold(log, 20)
+    log.ack(1, *range(20))
+    log.publish(20, HIGH)
+    for entry in (21, 22, 23):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.now_us += 2 * SECOND_US
+    log.publish(24, LOW)
+    assert unshown(log) == ["not_provable unacked_limit_consumer"]
+
+
+@pytest.mark.parametrize(("skips", "expected"), [(True, []), (False, ["violation"])])
+def test_the_broker_may_count_on_what_was_skipped_while_it_was_held(skips: bool, expected: list[str]) -> None:
+    log = two()
+    say(log, **{PER_CONSUMER: 5})
+    hold(log, 5)
+    if skips:
+        log.write("cursor_skip", num_messages=3)
+    log.ack(1, *range(5))
+    waits_for_long(log, 5, HIGH)
+    assert [found for found in unshown(log) if found == "violation"] == expected
