@@ -305,8 +305,11 @@ def _unshown(
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
     read_position = situation.reported.read_position
-    if bool(free.was_read.any()) or (read_position is not None and are_before(state, free.slot, read_position).any()):
-        # What is due and was not sent may not have been read: limits hold the broker up before it knows the delay.
+    read = free.was_read if read_position is None else free.was_read | are_before(state, free.slot, read_position)
+    if seen_only:
+        read = reported_as_read(state, free, situation.reported)
+    if bool(read.any()):
+        # What is due may not have been read: limits hold the broker up before it knows the delay.
         return ""
     facts, limit = situation.facts, int(common_of(state)["unacked_limit"])
     # Only what consumers give up lets a full subscription go on.

@@ -149,7 +149,7 @@ def test_the_broker_may_count_on_what_was_skipped_while_it_was_held(skips: bool,
     say(log, **{PER_CONSUMER: 5})
     hold(log, 5)
     if skips:
-        log.write("cursor_skip", num_messages=3)
+        log.reset("skip")
     log.ack(1, *range(5))
     waits_for_long(log, 5, HIGH)
     assert [found for found in unshown(log) if found == "violation"] == expected

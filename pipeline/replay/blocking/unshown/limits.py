@@ -5,7 +5,7 @@
 | unacked_limit_consumer | the limit is not what the trace claims, and a consumer that it may block holds messages |
 | look_ahead_limit | delayed entries may be in replay: what cannot be sent goes there, due or not (contract 4.10) |
 | dispatch_rate_limit | only a timer of the broker ends a pause as long as that of a limit (contract 4.2, step 5d) |
-| lower_look_ahead_limit | replay has the size that it has in other stalls, or its largest, and no row says the limit |
+| lower_look_ahead_limit | replay has about the size that it had when the broker read on, and no row says the limit |
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
 """
 
