@@ -31,11 +31,11 @@ def log() -> Log:
     return log
 
 
-def _many(log: Log, number: int = SENT_WITHOUT_ACK_MAX) -> None:
-    """Consumer 2 is sent more entries."""
+def _many(log: Log, number: int = SENT_WITHOUT_ACK_MAX, consumer: int = 2) -> None:
+    """A consumer is sent more entries."""
     for entry in range(5, 5 + number):
         log.publish(entry, LOW)
-        log.dispatch(2, entry, LOW)
+        log.dispatch(consumer, entry, LOW)
 
 
 def _to_another(log: Log, *, acks: bool, more: int = SENT_WITHOUT_ACK_MAX) -> None:
@@ -119,10 +119,11 @@ def test_the_count_of_redeliveries_needs_acknowledgements(log: Log, acks: bool, 
 def test_a_stall_needs_acknowledgements(acks: bool, severity: str) -> None:
     log = Log()
     log.join(1)
-    log.flow(1, 10)
+    log.flow(1, SENT_WITHOUT_ACK_MAX + 10)
     log.publish(0)
     log.now_us += 2_000_000
     log.dispatch(1, 0)
+    _many(log, consumer=1)
     if acks:
         log.ack(1, 0)
     replay = replayed(log.rows, written=NOT_SAID)
