@@ -31,7 +31,7 @@ _BROUGHT_ABOUT_US: Final = 100_000
 # Nobody limits a consumer or a subscription to fewer messages, or replay to fewer entries.
 _OF_CONSUMER_MIN: Final = 3
 _OF_SUBSCRIPTION_MIN: Final = 20
-_OF_REPLAY_MIN: Final = 10
+_OF_REPLAY_MIN: Final = 100
 
 
 def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool = False) -> NDArray[np.bool_]:
@@ -51,10 +51,9 @@ def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool 
         return holding
     blocks_at = int(common["blocks_at"])
     counts_more: NDArray[np.bool_] = consumers["uncounted"] > 0
-    if said or blocks_at > 0:
-        perhaps = counts_more & (0 < blocks_at <= filled) & (counted > blocks_at // 2)
-    else:
-        perhaps = np.zeros(consumers.size, dtype=np.bool_)
+    perhaps: NDArray[np.bool_] = np.zeros(consumers.size, dtype=np.bool_)
+    if blocks_at > 0:
+        perhaps = counts_more & (filled >= blocks_at) & (counted > blocks_at // 2)
     if said:
         return perhaps
     # The limit may be what it had when it was sent something last; then it is blocked down to half of that.
