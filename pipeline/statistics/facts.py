@@ -9,13 +9,13 @@ over a whole period of the broker's statistics in a file that is a period younge
 Source: contract 4.2, 4.7, 4.8 and 7.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Final
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.statistics.model import ConsumerStats, CursorStats, SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import Moved, Movement
@@ -29,25 +29,6 @@ _MOVING_MAX: Final = 10
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The limits of the broker, by defaults if it is not known better.
-
-    Attributes:
-        per_consumer: keySharedLookAheadMsgInReplayThresholdPerConsumer.
-        per_subscription: keySharedLookAheadMsgInReplayThresholdPerSubscription.
-        holes: managedLedgerMaxUnackedRangesToPersist.
-    """
-
-    per_consumer: int
-    per_subscription: int
-    holes: int
-
-    def look_ahead(self, consumers: int) -> int:
-        """The most entries in replay with which something new is read (contract 4.7)."""
-        return min(self.per_consumer * consumers, self.per_subscription)
-
-
-@dataclass(frozen=True)
 class SubscriptionFacts:
     """One subscription at one moment.
 
@@ -55,14 +36,14 @@ class SubscriptionFacts:
         subscription: its statistics.
         moment: the last one.
         movement: since an earlier one; None: there is none.
-        limits: of the broker.
+        limits: of the broker, by the defaults of its release.
         dispatcher: of the broker; None: not known.
     """
 
     subscription: SubscriptionStats
     moment: StatisticsMoment
     movement: Movement | None
-    limits: Limits
+    limits: BrokerLimits
     dispatcher: Dispatcher | None = None
 
     @property
@@ -216,17 +197,3 @@ def connected_ms(text: str | None) -> int | None:
     except ValueError:
         return None
     return int(parsed.timestamp() * 1000) if parsed.tzinfo else None
-
-
-def limits_of(settings: Mapping[str, object]) -> Limits:
-    """Returns the limits that settings of broker.conf name."""
-
-    def value(name: str, otherwise: int) -> int:
-        found = settings.get(name)
-        return found if type(found) is int and found > 0 else otherwise
-
-    return Limits(
-        value("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2000),
-        value("keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000),
-        value("managedLedgerMaxUnackedRangesToPersist", 10_000),
-    )

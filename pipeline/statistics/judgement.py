@@ -13,8 +13,9 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.signs import SignName, sign_texts
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
-from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, limits_of
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts
 from dispatch_audit.pipeline.statistics.model import SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import History
 from dispatch_audit.pipeline.statistics.movement import movement_of
@@ -57,7 +58,7 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
         return Diagnosis(history, "not_decidable", why, (), None, ("topics stats",), release)
     dispatcher = _dispatcher(subscription, profile)
     facts = SubscriptionFacts(
-        subscription, last, movement_of(history.moments), limits_of(_settings(profile)), dispatcher
+        subscription, last, movement_of(history.moments), limits_of(_settings(profile), looks_ahead=True), dispatcher
     )
     reasons = tuple(_reason(found, dispatcher, release) for found in signs_of(facts))
     answer = _answer(facts, reasons)
@@ -78,9 +79,9 @@ def _profile(release: str) -> Profile | None:
 
 
 def _settings(profile: Profile | None) -> dict[str, object]:
-    """The defaults of the release; without one those of the first release that drains hashes."""
+    """The defaults of the release; what it does not have, those of the first release that drains hashes."""
     first = next(one for one in profiles().values() if one.dispatcher == "draining")
-    return dict((profile or first).settings)
+    return {**first.settings, **(profile.settings if profile is not None else {})}
 
 
 def _dispatcher(subscription: SubscriptionStats, profile: Profile | None) -> Dispatcher | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.model import ConsumerStats
-from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
+from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, named, names, since
 
 
 def of_consumers(facts: SubscriptionFacts) -> Iterator[Found]:
@@ -29,12 +29,12 @@ def _blocked(facts: SubscriptionFacts) -> Iterator[Found]:
         # The flag is cleared after the counter, so an acknowledgement shows it for an instant.
         shown = f"{names(free)}: blockedConsumerOnUnackedMsgs is true with {free[0].unacked} unacknowledged"
         proved = any(facts.rests(c) for c in free)
-        yield Found("blocked_without_unacknowledged", certainty(proved), _named(free), shown, since(free[0], facts))
+        yield Found("blocked_without_unacknowledged", certainty(proved), named(free), shown, since(free[0], facts))
     full = sorted((c for c in blocked if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
     if full:
         shown = f"{names(full)}: blocked with {count(full[0].unacked or 0, 'unacknowledged message')}"
         proved = any(facts.rests(c) for c in full)
-        yield Found("consumer_limit", certainty(proved), _named(full), shown, since(full[0], facts))
+        yield Found("consumer_limit", certainty(proved), named(full), shown, since(full[0], facts))
 
 
 def _draining(facts: SubscriptionFacts) -> Iterator[Found]:
@@ -49,14 +49,14 @@ def _draining(facts: SubscriptionFacts) -> Iterator[Found]:
             f"{count(max(first.unacked or 0, 0), 'unacknowledged message')}"
         )
         proved = any(facts.rests(c) for c in stale) or (facts.is_complete and not any(map(facts.works, stale)))
-        yield Found("draining_beyond_held", certainty(proved), _named(stale), shown, since(first, facts))
+        yield Found("draining_beyond_held", certainty(proved), named(stale), shown, since(first, facts))
     holders = [c for c in holders if c not in stale]
     refused = [c for c in holders if _attempts(c) and facts.subscription.replay]
     if refused:
         yield Found(
             "draining_holds_others",
             certainty(any(facts.rests(c) or facts.refuses_still(c) for c in refused)),
-            _named(refused),
+            named(refused),
             _draining_shown(refused, facts),
             since(refused[0], facts),
         )
@@ -91,7 +91,7 @@ def _permits(facts: SubscriptionFacts) -> Iterator[Found]:
     below = "" if (owing[0].permits or 0) == 0 else "negative: "
     shown = f"availablePermits are {below or 'used up: '}{each}{more}, with nothing unacknowledged"
     proved = any(facts.rests(c) for c in owing)
-    yield Found("permits_not_returned", certainty(proved), _named(owing), shown, since(owing[0], facts))
+    yield Found("permits_not_returned", certainty(proved), named(owing), shown, since(owing[0], facts))
 
 
 def _hangs(facts: SubscriptionFacts) -> Iterator[Found]:
@@ -107,14 +107,14 @@ def _hangs(facts: SubscriptionFacts) -> Iterator[Found]:
             f"{entries(facts.subscription.replay)} wait in replay"
         )
         proved = any(facts.rests(c) for c in full)
-        yield Found("hangs", certainty(proved), _named(full), shown, since(first, facts))
+        yield Found("hangs", certainty(proved), named(full), shown, since(first, facts))
 
 
 def _below_zero(facts: SubscriptionFacts) -> Iterator[Found]:
     below = [c for c in facts.consumers if c.unacked is not None and c.unacked < 0]
     if below:
         shown = ", ".join(f"{c.name} has {c.unacked:,}" for c in below[:3])
-        yield Found("unacknowledged_below_zero", "proved", _named(below), f"unackedMessages: {shown}")
+        yield Found("unacknowledged_below_zero", "proved", named(below), f"unackedMessages: {shown}")
 
 
 def _names_and_ranges(facts: SubscriptionFacts) -> Iterator[Found]:
@@ -126,8 +126,4 @@ def _names_and_ranges(facts: SubscriptionFacts) -> Iterator[Found]:
     without = [c for c in facts.consumers if c.ranges_count == 0]
     if without and any(c.ranges_count for c in facts.consumers):
         proved = facts.subscription.mode is not None and not facts.subscription.cut
-        yield Found("without_ranges", certainty(proved), _named(without), f"{names(without)}: no hash ranges")
-
-
-def _named(consumers: list[ConsumerStats]) -> tuple[str, ...]:
-    return tuple(consumer.name for consumer in consumers)
+        yield Found("without_ranges", certainty(proved), named(without), f"{names(without)}: no hash ranges")

@@ -11,7 +11,7 @@ from typing import Final
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.model import STICKY, ConsumerStats
-from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
+from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, named, names, since
 
 _LAST_HASH: Final = 65_535
 _GAPS_SHOWN: Final = 3
@@ -36,7 +36,7 @@ def _limit(facts: SubscriptionFacts) -> Iterator[Found]:
     shown = f"blockedSubscriptionOnUnackedMsgs is true with {sub.unacked or 0:,} unacknowledged"
     shown += f"; most are with {_with_unacked(holders)}" if holders else ""
     since_when = since(holders[0] if holders else None, facts)
-    yield Found("subscription_limit", certainty(facts.is_still), _named(holders[:3]), shown, since_when)
+    yield Found("subscription_limit", certainty(facts.is_still), named(holders[:3]), shown, since_when)
 
 
 def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
@@ -45,7 +45,7 @@ def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
     if facts.dispatcher == "recently_joined" or not number or sub.replay is None:
         return
     limit = facts.limits.look_ahead(number)
-    if sub.replay < limit:
+    if limit is None or sub.replay < limit:
         return
     slow = _slowest(facts)
     shown = f"{entries(sub.replay)} in replay, with a limit of {limit:,} for {count(number, 'consumer')}"
@@ -54,7 +54,7 @@ def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
     shown += f"; {names(free)} could take messages" if free else ""
     # Replay passes its limit for a moment when a consumer leaves, which does not end what flows.
     yield Found(
-        "look_ahead_limit", certainty(not facts.flows), _named(slow[:3]), shown, since(slow[0] if slow else None, facts)
+        "look_ahead_limit", certainty(not facts.flows), named(slow[:3]), shown, since(slow[0] if slow else None, facts)
     )
 
 
@@ -115,7 +115,7 @@ def _recently_joined(facts: SubscriptionFacts) -> Iterator[Found]:
     yield Found(
         "recently_joined",
         certainty(proved),
-        _named(holders[:3]),
+        named(holders[:3]),
         shown,
         since(holders[0] if holders else None, facts),
     )
@@ -132,7 +132,7 @@ def _nobody_has_permits(facts: SubscriptionFacts) -> Iterator[Found]:
     shown = f"availablePermits: {each}{more}; {entries(facts.waiting)} wait at least"
     holders = _holders(facts)
     yield Found(
-        "no_permits", certainty(facts.is_still), _named(holders[:3]), shown, since((holders or consumers)[0], facts)
+        "no_permits", certainty(facts.is_still), named(holders[:3]), shown, since((holders or consumers)[0], facts)
     )
 
 
@@ -151,15 +151,15 @@ def _totals(facts: SubscriptionFacts) -> Iterator[Found]:
     if most > sub.backlog and (sub.backlog == 0 or single):
         shown = f"{most:,} messages are counted as unacknowledged, and the backlog is {entries(sub.backlog)}"
         # Backlog and counters are read one after the other.
-        yield Found("unacknowledged_beyond_backlog", certainty(facts.is_still), _named(holders[:3]), shown)
+        yield Found("unacknowledged_beyond_backlog", certainty(facts.is_still), named(holders[:3]), shown)
 
 
 def _states(facts: SubscriptionFacts) -> Iterator[Found]:
     sub = facts.subscription
     if sub.throttled:
         yield Found("rate_limited", "compatible", (), f"reads were throttled {count(sub.throttled, 'time')}")
-    if sub.holes is not None and sub.holes > facts.limits.holes:
-        shown = f"{sub.holes:,} ranges, with a default of {facts.limits.holes:,} that are persisted"
+    if sub.holes is not None and sub.holes > facts.limits.ack_holes:
+        shown = f"{sub.holes:,} ranges, with a default of {facts.limits.ack_holes:,} that are persisted"
         yield Found("many_holes", "proved", (), shown)
     if facts.unread is None or sub.backlog is None or sub.replay is None or facts.held is None or facts.flows:
         return
@@ -181,7 +181,3 @@ def _with_unacked(consumers: list[ConsumerStats]) -> str:
     shown = ", ".join(f"{c.name} ({c.unacked or 0:,} unacknowledged)" for c in consumers[:3])
     more = len(consumers) - 3
     return f"{shown}{f' and {more:,} more' if more > 0 else ''}"
-
-
-def _named(consumers: list[ConsumerStats]) -> tuple[str, ...]:
-    return tuple(consumer.name for consumer in consumers)

@@ -66,6 +66,11 @@ def _ago(at_ms: int, facts: SubscriptionFacts) -> str:
     return text
 
 
+def named(consumers: list[ConsumerStats]) -> tuple[str, ...]:
+    """Returns the names of consumers, for `Found.consumers`."""
+    return tuple(consumer.name for consumer in consumers)
+
+
 def names(consumers: list[ConsumerStats], most: int = 3) -> str:
     """Returns the names of consumers, of many the first ones."""
     shown = [consumer.name for consumer in consumers[:most]]
