@@ -192,9 +192,21 @@ def are_before(state: State, slots: NDArray[Any], position: tuple[int, int]) -> 
     return before
 
 
+def are_after(state: State, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which of some entries are after a position."""
+    return ~are_before(state, slots, (position[0], position[1] + 1))
+
+
 def at_position(state: State, waiting: Waiters, position: tuple[int, int]) -> NDArray[np.bool_]:
     """Which of the waiting entries is at a position."""
-    return are_before(state, waiting.slot, (position[0], position[1] + 1)) & ~are_before(state, waiting.slot, position)
+    return ~are_before(state, waiting.slot, position) & ~are_after(state, waiting.slot, position)
+
+
+def shown_as_read(state: State, waiting: Waiters, read_position: tuple[int, int] | None) -> NDArray[np.bool_]:
+    """Which of the waiting entries were read, by rows or by the read position of a snapshot; None: none reports it."""
+    if read_position is None:
+        return waiting.was_read
+    return waiting.was_read | are_before(state, waiting.slot, read_position)
 
 
 def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
@@ -223,10 +235,7 @@ def blocked_consumer(
         return []
     roots = oldest_held(state, consumer, interval.to_seq)
     waited = waiting.waited_us(interval)
-    read = waiting.was_read
-    if read_position is not None:
-        read = read | are_before(state, waiting.slot, read_position)
-    in_replay = int(np.count_nonzero(read))
+    in_replay = int(np.count_nonzero(shown_as_read(state, waiting, read_position)))
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
     whole = Blocked(
         "consumer",

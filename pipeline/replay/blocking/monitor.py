@@ -34,7 +34,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD, perhaps_blocked
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
@@ -86,9 +86,6 @@ _Row = Mapping[str, int]
 # The number of stalls and of changes of rate limits that are remembered: of stalls, so that a hash that was passed over
 # besides is not found for their time.
 _STALLS_MAX = 64
-
-# Behind every seq.
-_NEVER = 1 << 62
 
 
 @checkpointed("blocking_monitor")
@@ -189,7 +186,7 @@ class BlockingMonitor:
 
     def suspend(self) -> None:
         """Notes no interval from here on: rows are missing that would show why entries wait."""
-        self._since_seq = _NEVER
+        self._since_seq = NEVER
         self._watch.suspend()
         self._pace.interrupted()
         self._recent_dispatches.forget()
@@ -291,7 +288,7 @@ class BlockingMonitor:
         # The first stop comes before the first row, when the state is empty.
         common = common_of(state)
         self._count_holes(state, at.ts_us)
-        if common["next_sample_ts"] > 0 and self._since_seq != _NEVER:
+        if common["next_sample_ts"] > 0 and self._since_seq != NEVER:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         common["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 
@@ -301,7 +298,7 @@ class BlockingMonitor:
 
     def _facts(self, state: State) -> Facts:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
-        of_unacked = self._limit_is_said(), self._is_said(UNACKED_PER_SUBSCRIPTION)
+        of_unacked = self._is_said(UNACKED_PER_CONSUMER), self._is_said(UNACKED_PER_SUBSCRIPTION)
         of_rows = self._look_ahead_is_said(), self.in_force.rules_out_rates()
         return Facts(self.limits, *of_joins, self._pauses_at, *of_unacked, *of_rows)
 
@@ -360,10 +357,6 @@ class BlockingMonitor:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return _limited(found, {"shown_by": BY_TRAFFIC, "messages": paced.messages})
 
-    def _limit_is_said(self) -> bool:
-        """Whether a row says the limit of unacknowledged messages of a consumer."""
-        return self._is_said(UNACKED_PER_CONSUMER)
-
     def _look_ahead_is_said(self) -> bool:
         """Whether rows say both limits of look-ahead."""
         return all(self._is_said(name) for name in LOOK_AHEAD)
@@ -391,12 +384,12 @@ class BlockingMonitor:
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, read))
 
     def _starved(self, state: State, row: _Row, interval: Interval) -> None:
-        # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
         by_others = row["passed_by"] != row["consumer"]
-        if by_others and self.recent.applies:
-            return
-        if by_others and perhaps_blocked(state, interval.from_ts, said=self._limit_is_said())[row["consumer"]]:
-            return
+        if by_others:
+            said = self._is_said(UNACKED_PER_CONSUMER)
+            # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
+            if self.recent.applies or perhaps_blocked(state, interval.from_ts, said=said)[row["consumer"]]:
+                return
         if row["consumer"] == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return
         head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])

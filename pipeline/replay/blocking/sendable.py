@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, reported_as_read
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
@@ -85,10 +85,10 @@ def must_be_sent(state: State, waiting: Waiters, sent: Position | None, reported
     entries: Any = state.entries.view(np.ndarray)
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
-    certain = _after(state, waiting, at_first_join) | (entries["marks"][waiting.slot] & SENT != 0)
+    certain = are_after(state, waiting.slot, at_first_join) | (entries["marks"][waiting.slot] & SENT != 0)
     if common["highest_dispatched_ledger"] != UNKNOWN:
         highest = common["highest_dispatched_ledger"], common["highest_dispatched_entry"]
-        certain |= _after(state, waiting, highest)
+        certain |= are_after(state, waiting.slot, highest)
     if sent is not None:
         certain |= ~are_before(state, waiting.slot, sent)
     must: Mask = certain & ~_may_be_skipped(state, waiting, reported)
@@ -105,7 +105,7 @@ def _may_be_skipped(state: State, waiting: Waiters, reported: Reported) -> Mask:
         skipped |= unsent & (waiting.since_ts <= common["skip_begun_ts"] + common["publish_skew_us"])
     # READ_US is also more than a snapshot takes.
     if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:
-        skipped &= ~_after(state, waiting, reported.mark_delete)
+        skipped &= ~are_after(state, waiting.slot, reported.mark_delete)
     return skipped
 
 
@@ -131,8 +131,3 @@ def held_back(state: State, waiting: Waiters, held: HeldBack, reported: Reported
         return certain, certain
     maybe: Mask = certain | unread | np.isin(waiting.owner, [*perhaps, *(consumer for consumer, _ in held.until)])
     return certain, maybe
-
-
-def _after(state: State, waiting: Waiters, position: Position) -> Mask:
-    """Which entries come after a position."""
-    return ~are_before(state, waiting.slot, (position[0], position[1] + 1))

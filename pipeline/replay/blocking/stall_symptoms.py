@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before, number_before, oldest
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, number_before, oldest, shown_as_read
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
@@ -167,11 +167,9 @@ def reported_as_read(state: State, waiting: Waiters, reported: Reported) -> NDAr
     """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
     entries: Any = state.entries.view(np.ndarray)
     due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE
-    read: NDArray[np.bool_] = waiting.was_read.copy()
     if reported.read_position is not None:
-        read |= are_before(state, waiting.slot, reported.read_position)
-    elif reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
-        read |= True
-    else:
-        read |= due
+        return shown_as_read(state, waiting, reported.read_position)
+    if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
+        return np.ones(waiting.slot.size, dtype=np.bool_)
+    read: NDArray[np.bool_] = waiting.was_read | due
     return read

@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     oldest,
     oldest_held,
     oldest_held_by_all,
+    shown_as_read,
     waiters,
 )
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
@@ -61,6 +62,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     may_be_too_long,
     perhaps_blocked,
 )
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.state.availability import READY
@@ -78,7 +80,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 
 # A read takes 0.7 to 40 ms, and the pause after one that brings nothing to send 10 ms (contract 4.9, 6.6).
 _READ_AND_PAUSE_US: Final = 100_000
-_BEHIND_ALL: Final = (1 << 62, 0)
+_AFTER_ALL: Final = (NEVER, 0)
 
 
 class Facts(NamedTuple):
@@ -246,7 +248,7 @@ def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHea
 
 
 def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation, interval: Interval) -> bool:
-    """Whether nothing of which no row shows where it is can hold back what waits.
+    """Whether rows show where all entries are that could hold back what waits.
 
     Entries that were known before the last reset may wait since: consumers that joined after it wait for them (6.1),
     and they count for the look-ahead limit (4.7).
@@ -304,12 +306,10 @@ def _unshown(
         stuck = joined(held, delayed)
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
-    read_position = situation.reported.read_position
-    read = free.was_read if read_position is None else free.was_read | are_before(state, free.slot, read_position)
-    if seen_only:
-        read = reported_as_read(state, free, situation.reported)
+    # What is due may not have been read: limits hold the broker up before it knows the delay.
+    shown = shown_as_read(state, free, situation.reported.read_position)
+    read = reported_as_read(state, free, situation.reported) if seen_only else shown
     if bool(read.any()):
-        # What is due may not have been read: limits hold the broker up before it knows the delay.
         return ""
     facts, limit = situation.facts, int(common_of(state)["unacked_limit"])
     # Only what consumers give up lets a full subscription go on.
@@ -365,7 +365,7 @@ def _cause(
     elif _unowned_ahead(state, waiting, free, situation, interval):
         cause = NAMES[NO_OWNER]
     elif _paused_on_ack_state(state, free, situation):
-        cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _BEHIND_ALL)
+        cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _AFTER_ALL)
     elif not _was_any_read(state, free, situation) and _subscription_was_full(state, interval, situation.reported):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:

@@ -7,7 +7,7 @@ in it.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 23, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
+            document  {"version": 24, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
                       configuration says, else it is an `OtherSelector`
             arrays    one after the other, integers with the least byte first
 """
@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
 
-STATE_VERSION: Final = 23
+STATE_VERSION: Final = 24
 """The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
 
 # The modules of `Known` import every class that a replay is made of.

@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_CONSUMER,
@@ -33,7 +34,6 @@ LIMIT_OF: Final = {UNACKED_PER_CONSUMER: OF_CONSUMER, UNACKED_PER_SUBSCRIPTION: 
 """`limited` of a finding, by the name of the limit."""
 HELD_BACK_MIN: Final = 3
 """So many times a broker holds back at a limit that it keeps; once or twice an entry waits for something else."""
-_NEVER: Final = 1 << 62
 _JUDGED: Final = (
     "no wait is put down to this limit any more, and dispatches beyond it are not provable instead of violations"
 )
@@ -131,7 +131,7 @@ class LimitEvidence:
     def contradicted(self, found: ContradictedLimit, in_force: SettingsInForce) -> Contradiction:
         """What a contradicted limit is reported as; from its beginning on, findings under it are not provable."""
         setting = in_force.of(found.setting)
-        self._disputed.append(_Disputed(found.setting, self._since[found.setting], _NEVER))
+        self._disputed.append(_Disputed(found.setting, self._since[found.setting], NEVER))
         held = count(found.most, "unacknowledged message")
         who = "the subscription" if found.setting == UNACKED_PER_SUBSCRIPTION else "a consumer"
         rows = [(found.first_seq, f"{who} is sent more than the limit and batches allow")]
@@ -164,9 +164,9 @@ class LimitEvidence:
         self._vouched = [
             vouched
             for vouched in self._vouched
-            if vouched.until_seq < _NEVER and (vouched.setting, vouched.after_seq) not in former
+            if vouched.until_seq < NEVER and (vouched.setting, vouched.after_seq) not in former
         ]
-        said = [_Vouched(name, since, _NEVER) for name, since in self._said_since.items() if since is not None]
+        said = [_Vouched(name, since, NEVER) for name, since in self._said_since.items() if since is not None]
         self._vouched += kept + said
 
     @property

@@ -149,7 +149,7 @@ class SettingsAnnounced(NamedTuple):
     row: SettingsRow
 
 
-@checkpointed("settings_in_force_from_here")
+@checkpointed("settings_begin")
 class SettingsBegin(NamedTuple):
     """The values of a row are in force from here on."""
 

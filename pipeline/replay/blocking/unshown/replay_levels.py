@@ -16,7 +16,6 @@ _LEVELS_MAX: Final = 64
 class _Level(NamedTuple):
     """The size of replay in a stall in which nothing was read, and the first entry that could have been."""
 
-    from_us: int
     in_replay: int
     first_unread: tuple[int, int]
 
@@ -49,7 +48,7 @@ def _level(stall: Blocked) -> _Level | None:
     size, free = stall.detail["replay_size_reported"], stall.roots
     if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] != NOTHING_IS_READ:
         return None
-    return _Level(stall.span.from_ts, size, free[0])
+    return _Level(size, free[0])
 
 
 def _is_alike(size: int, other: int) -> bool:
