@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.replay_rows import ALL_FINDINGS, rows_in
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.simulate.output.rows import SimulationRowWriter
+from dispatch_audit.pipeline.simulate.output.rows import EVENTS, SimulationRowWriter
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
@@ -22,15 +22,13 @@ from dispatch_audit.pipeline.trace.manifest import Manifest, Recorder
 
 # Bounds what a batch of rows needs while it is made and packed.
 _EVENTS_MAX = 50_000
-# Whether or not any of a kind happens in a simulation.
-_EVENTS = frozenset({"publish", "dispatch", "ack", "redeliver", "flow", "join", "leave", "reset", "settings"})
 # A simulated row is written at the moment of its effect.
 _SKEW_US = 0
 
 
 def manifest_of(setup: Setup) -> Manifest:
     """The `trace.json` of a simulated trace."""
-    recorder = Recorder(name="simulator", events=_EVENTS)
+    recorder = Recorder(name="simulator", events=frozenset(EVENTS))
     return Manifest(pulsar_version=setup.version, settings=_recorded(setup.broker), recorder=recorder, note="simulated")
 
 

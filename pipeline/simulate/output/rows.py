@@ -49,8 +49,9 @@ SCHEMA: Final = pa.schema(
 )
 """The columns that a simulated trace has."""
 
-_EVENTS: Final = ("publish", "dispatch", "ack", "redeliver", "join", "leave", "flow", "stats", "reset", "settings")
-_BOTH_PHASES: Final = np.isin(np.arange(len(_EVENTS)), [kinds.DISPATCH, kinds.ACK, kinds.JOIN, kinds.LEAVE])
+EVENTS: Final = ("publish", "dispatch", "ack", "redeliver", "join", "leave", "flow", "stats", "reset", "settings")
+"""The kinds of rows that a simulated trace can have."""
+_BOTH_PHASES: Final = np.isin(np.arange(len(EVENTS)), [kinds.DISPATCH, kinds.ACK, kinds.JOIN, kinds.LEAVE])
 _CLOSED_BY_BROKER: Final = "closed_by_broker"
 
 _Ints = npt.NDArray[np.int64]
@@ -119,7 +120,7 @@ class SimulationRowWriter:
             return [texts[number] for number in extra[at[wanted]].tolist()]
 
         columns: dict[str, Any] = {
-            "event": _coded(of_row, _EVENTS),
+            "event": _coded(of_row, EVENTS),
             "phase": _coded(phase, ("start", "end"), with_phase),
             "seq": pa.array(seq),
             "ts_us": pa.array(self._workload.start_us + ts_us[at]),
