@@ -139,24 +139,25 @@ def draining(scene: Scene) -> None:
     scene.wait_until(lambda found: found["msgInReplay"] > 20, "entries that wait for draining hashes")
 
 
-def unacked_limit_of_consumer(scene: Scene) -> None:
-    """One of three acknowledges nothing, up to its limit of 50."""
+def _holds_beside_workers(scene: Scene) -> None:
+    """One of three acknowledges nothing from the first message on."""
     holder = scene.join("holder")
     scene.join("worker-1")
     scene.join("worker-2")
     holder.hold()
     scene.keep_publishing(60)
+
+
+def unacked_limit_of_consumer(scene: Scene) -> None:
+    """One of three acknowledges nothing, up to its limit of 50."""
+    _holds_beside_workers(scene)
     wait_for(lambda: scene.consumer("holder")["blockedConsumerOnUnackedMsgs"], "a blocked consumer")
     scene.wait_until(lambda found: found["msgInReplay"] > 20, "entries that wait for it")
 
 
 def unacked_limit_of_subscription(scene: Scene) -> None:
     """One of three acknowledges nothing, up to the limit of 80 of the subscription."""
-    holder = scene.join("holder")
-    scene.join("worker-1")
-    scene.join("worker-2")
-    holder.hold()
-    scene.keep_publishing(60)
+    _holds_beside_workers(scene)
     scene.wait_until(lambda found: found["blockedSubscriptionOnUnackedMsgs"], "a blocked subscription")
     scene.wait_until(lambda found: found["msgBacklog"] > 150, "messages that are not read")
 
