@@ -55,7 +55,7 @@ def spark_session(
 
 
 def _say(why_chosen: str | None) -> None:
-    """Logs why an engine was chosen, and says it to whoever looks on."""
+    """Logs why an engine was chosen, and shows it on a terminal."""
     if why_chosen is None:
         return
     _log.info(why_chosen)

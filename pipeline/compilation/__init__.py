@@ -1,1 +1,1 @@
-"""Compiles functions with numba, and keeps the code: in the wheel, and on the disk of whoever has another version."""
+"""Compiles functions with numba, and keeps the code: in the wheel, and on disk where that of the wheel does not fit."""

@@ -142,7 +142,7 @@ def _about_hash(
 
 
 def _refuse_outside(at_us: int, run: AuditedRun, first_us: int | None, last_us: int | None) -> None:
-    """Refuses a moment before the first row or after the last one, of which the tables know nothing.
+    """Refuses a moment before the first row or after the last one, for which the tables have no rows.
 
     Raises:
         UsageError: it is one.

@@ -42,5 +42,5 @@ def leaves_are_recorded(stays: Iterable[Stay], written: Collection[str]) -> bool
         if stay.left is not None:
             return True
         names[stay.row.name] += 1
-    # One name is also that of several consumers at a time, so it proves nothing, and doubt is enough here.
+    # Two consumers may have one name at the same time, so this is no proof that leaves are missing; it is a doubt.
     return all(number == 1 for number in names.values())
