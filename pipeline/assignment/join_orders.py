@@ -95,7 +95,7 @@ class Search(NamedTuple):
             return paths.only(roots[0])
         goals, (reported, sent) = layers[-1], self.observed
         if reported is not None:
-            goals = [node for node in goals if paths.agrees(node.selector, reported)]
+            goals = paths.explaining(goals, reported)
         elif len(goals) > 1:
             counts = [sent.unexplained(node.selector.routing()) for node in goals]
             goals = [node for node, count in zip(goals, counts, strict=True) if count <= min(counts) + MISTAKES]
@@ -147,11 +147,18 @@ class _Paths:
             layers.append(list(found.values()))
         return layers
 
-    def agrees(self, selector: Selector, reported: ReportedRanges) -> bool:
-        """Whether a report shows this assignment, with contested points owned as in one of the possible orders."""
-        twin = with_open_joins(selector, self._changes, self._precedes)
-        twin.learn(reported.owner_of_range)
-        return twin.agrees(reported)
+    def explaining(self, goals: Sequence[_Node], reported: ReportedRanges) -> list[_Node]:
+        """The nodes whose assignment a report shows, with contested points owned as in one of the possible orders.
+
+        What is reported of namesakes may lack ranges that they share (`report_agrees`), so that it contradicts no
+        assignment with more of them. If it is whole for some assignments, it shows those.
+        """
+        twins = [with_open_joins(node.selector, self._changes, self._precedes) for node in goals]
+        for twin in twins:
+            twin.learn(reported.owner_of_range)
+        agreeing = [(node, twin) for node, twin in zip(goals, twins, strict=True) if twin.agrees(reported)]
+        whole = [node for node, twin in agreeing if twin.reported() == reported] if len(agreeing) > 1 else []
+        return whole or [node for node, _ in agreeing]
 
     def only(self, root: Selector) -> Orders:
         """The changes in the given order, as an incomplete result."""
