@@ -6,7 +6,6 @@ It reads the state of the dispatcher. Its memory is bounded: it keeps the costli
 import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED
 from dispatch_audit.pipeline.replay.blocking.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
+from dispatch_audit.pipeline.replay.blocking.sendable import Ended
 from dispatch_audit.pipeline.replay.blocking.stall_watch import StallWatch
 from dispatch_audit.pipeline.replay.blocking.stalls import Facts, StallKind, is_finding, kind_of
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
@@ -296,11 +296,11 @@ class BlockingMonitor:
         if self._pauses_at > 0:
             self._watch.counted(ts_us, ack_holes(state))
 
-    def _facts(self, state: State) -> Facts:
+    def _facts(self, state: State, ended: Ended | None = None) -> Facts:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
         of_unacked = self._is_said(UNACKED_PER_CONSUMER), self._is_said(UNACKED_PER_SUBSCRIPTION)
         of_rows = self._look_ahead_is_said(), self.in_force.rules_out_rates()
-        return Facts(self.limits, *of_joins, self._pauses_at, *of_unacked, *of_rows)
+        return Facts(self.limits, *of_joins, self._pauses_at, *of_unacked, *of_rows, ended)
 
     @property
     def _pauses_at(self) -> int:
@@ -376,10 +376,8 @@ class BlockingMonitor:
 
     def _available(self, state: State, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
-        consumer: Any = state.consumers.view(np.ndarray)[row["consumer"]]
-        now, consumer["cause"] = int(consumer["cause"]), row["cause"]
-        self.members_change(state, mapping, TracePoint(interval.to_seq, interval.to_ts), interval.ended_by)
-        consumer["cause"] = now
+        at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
+        self._watch.before_change(state, mapping, at, interval.ended_by, self._facts(state, ended))
         read = self._watch.read_position_in(interval)
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, read))
 

@@ -39,15 +39,24 @@ class HeldBack(NamedTuple):
     perhaps: tuple[tuple[int, Position], ...]
 
 
-def causes(state: State, since_us: int) -> Ints:
-    """Why each consumer can be sent nothing now, or could not later than `since_us`."""
+class Ended(NamedTuple):
+    """A consumer that can be sent something again, or nothing for another reason, and the cause until now."""
+
+    consumer: int
+    cause: int
+
+
+def causes(state: State, since_us: int, ended: Ended | None) -> Ints:
+    """Why each consumer can be sent nothing now, or could not later than `since_us`; of one, until it ended."""
     consumers: Any = state.consumers.view(np.ndarray)
     lately = (consumers["cause"] == READY) & (consumers["cause_ts"] > since_us)
     found: Ints = np.where(lately, consumers["former"], consumers["cause"])
+    if ended is not None:
+        found[ended.consumer] = ended.cause
     return found
 
 
-def cannot_be_sent(state: State, since_us: int, reported: Reported) -> Mask:
+def cannot_be_sent(state: State, since_us: int, reported: Reported, ended: Ended | None) -> Mask:
     """Which consumers can be sent nothing now, or could not later than `since_us`.
 
     The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
@@ -56,7 +65,9 @@ def cannot_be_sent(state: State, since_us: int, reported: Reported) -> Mask:
     """
     consumers: Any = state.consumers.view(np.ndarray)
     cannot: Mask = (
-        (causes(state, since_us) != READY) | (consumers["blocked"] == 1) | (consumers["unblocked_ts"] > since_us)
+        (causes(state, since_us, ended) != READY)
+        | (consumers["blocked"] == 1)
+        | (consumers["unblocked_ts"] > since_us)
     )
     if reported.short:
         short = np.array(sorted(reported.short))

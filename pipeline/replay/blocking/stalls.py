@@ -38,6 +38,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNEXPLAINED,
 )
 from dispatch_audit.pipeline.replay.blocking.sendable import (
+    Ended,
     HeldBack,
     can_be_sent,
     cannot_be_sent,
@@ -96,6 +97,7 @@ class Facts(NamedTuple):
         subscription_is_said: whether a row says that of the subscription.
         look_ahead_is_said: whether rows say the limits of look-ahead.
         rates_ruled_out: whether rows say of each limit of the dispatch rate that there is none.
+        ended: the consumer whose interval ends at the row; None: none does.
     """
 
     limits: BrokerLimits
@@ -106,6 +108,7 @@ class Facts(NamedTuple):
     subscription_is_said: bool
     look_ahead_is_said: bool
     rates_ruled_out: bool
+    ended: Ended | None
 
 
 class Situation(NamedTuple):
@@ -136,9 +139,9 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
     connected = consumers["connected"] == 1
     consumers_connected = int(np.count_nonzero(connected))
     since_us = _since_us(interval, situation)
-    is_unavailable = connected & cannot_be_sent(state, since_us, situation.reported)
+    is_unavailable = connected & cannot_be_sent(state, since_us, situation.reported, situation.facts.ended)
     # Not who has permits now that it is over.
-    with_permits = int(np.count_nonzero(connected & (causes(state, since_us) == READY)))
+    with_permits = int(np.count_nonzero(connected & (causes(state, since_us, situation.facts.ended) == READY)))
     if not consumers_connected or bool(np.all(waiting.owner == NOBODY)):
         cause, blocking = NAMES[NO_OWNER], NOBODY
     else:
@@ -241,7 +244,7 @@ def kind_of(stall: Blocked) -> StallKind:
 def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHead:
     """What keeps the older dispatcher at the head of replay; it picks min(permits, batch) entries of it (6.2)."""
     consumers: Any = state.consumers.view(np.ndarray)
-    ready = (consumers["connected"] == 1) & (causes(state, since_us) == READY)
+    ready = (consumers["connected"] == 1) & (causes(state, since_us, situation.facts.ended) == READY)
     permits = int(np.maximum(consumers["permits"][ready], 0).sum())
     batch = situation.facts.limits.read_batch or READ_BATCH
     return ReplayHead(max(min(permits, batch), 1), situation.facts.out_of_order)
@@ -350,7 +353,8 @@ def _cause(
         blocking = most_waited_for(waiting, unavailable)
         if blocking == NOBODY:
             return NAMES[DRAINING], _holder(state, waiting.where(waiting.drains))
-        no_permits = causes(state, _since_us(interval, situation))[blocking] == NO_PERMITS
+        of_each = causes(state, _since_us(interval, situation), situation.facts.ended)
+        no_permits = of_each[blocking] == NO_PERMITS
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
     # With recently joined consumers the others get no new entries either (6.2).
     elif _explained_by_joins(state, free, situation):
