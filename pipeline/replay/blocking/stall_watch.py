@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_SUBSCRIPTION,
     is_pause_of_a_rate,
 )
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.replay.state.state import State, common_of
 
 # An event this shortly before a dispatch counts as the reason for it.
 _BROUGHT_ABOUT_US = 1_000_000
-_LONG_AGO_US = -(1 << 62)
+_LONG_AGO_US = -NEVER
 
 
 @checkpointed("stall_watch")

@@ -11,6 +11,7 @@ arrive ordered by their first seq, so all rows before the first seq of the next 
 import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from math import inf
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,8 +30,6 @@ ROWS_MIN: Final = 1 << 16
 """The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""
 ROWS_MAX: Final = 1 << 17
 """About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
-_NEVER: Final = 1 << 63
-"""A seq that comes after every other."""
 _RANGES: Final = MembershipEvent._fields.index("ranges")
 
 
@@ -204,7 +203,7 @@ def _in_order(
     # Events made of one row stay together.
     starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
     for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
-        first, end = int(seq[start]), int(seq[stop]) if stop < seq.size else _NEVER
+        first, end = int(seq[start]), int(seq[stop]) if stop < seq.size else inf
         yield Merged(
             events.some(start, stop).wide(),
             [row for row in rows if first <= row.seq < end],

@@ -12,6 +12,7 @@ If no selector that is known explains the rows, or the contradiction shows only 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.contradictions import (
@@ -25,8 +26,6 @@ from dispatch_audit.pipeline.replay.trial.shown import shown_by
 
 TRIAL_ROWS: Final = 1 << 17
 """The number of rows after which the claimed selector stays if nothing contradicts it."""
-_NEVER: Final = 1 << 63
-"""A seq that comes after every other."""
 
 
 def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tuple[Subscription, list[Merged]]:
@@ -41,11 +40,11 @@ def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tu
         The replay that goes on, and the parts that it has taken.
     """
     kept: list[Merged] = []
-    rows, until = 0, _NEVER
+    rows, until = 0, NEVER
     while not replay.loop.reported.confirmed and replay.released_seq < until:
         part = next(parts, None)
         if part is None:
-            return _chosen(replay, kept, _NEVER, final=not goes_on), kept
+            return _chosen(replay, kept, NEVER, final=not goes_on), kept
         kept.append(part)
         _feed(replay, part)
         before, rows = rows, rows + part.events.seq.size
@@ -86,7 +85,7 @@ def weigh_selector(replay: Subscription) -> None:
             loop.settings.compared(name)
     if loop.reported.confirmed or loop.membership.owners.unknown:
         return
-    against = shown_by(replay, _NEVER)
+    against = shown_by(replay, NEVER)
     if against.rules_out:
         loop.settings.contradict(none_shown(replay.config, against))
         loop.disown(UNKNOWN_SELECTOR)
