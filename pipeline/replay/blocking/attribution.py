@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     DUE,
@@ -22,7 +23,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     UNKNOWN,
     WAITING,
     Ints,
-    State,
 )
 
 # The number of roots, and of hashes of a consumer, that are named.
@@ -115,17 +115,17 @@ class Blocked(NamedTuple):
     detail: dict[str, object]
 
 
-def waiters(state: State, mapping: RoutingArrays) -> Waiters:
+def waiters(state: Seen, mapping: RoutingArrays) -> Waiters:
     """The entries that wait to be sent, without those whose delayed delivery is not due."""
     return _waiters(state, mapping, delayed=False)
 
 
-def not_due(state: State, mapping: RoutingArrays) -> Waiters:
+def not_due(state: Seen, mapping: RoutingArrays) -> Waiters:
     """The entries that wait for the time of their delayed delivery."""
     return _waiters(state, mapping, delayed=True)
 
 
-def _waiters(state: State, mapping: RoutingArrays, *, delayed: bool) -> Waiters:
+def _waiters(state: Seen, mapping: RoutingArrays, *, delayed: bool) -> Waiters:
     # Plain arrays: each attribute of a record array takes microseconds.
     entries: Any = state.entries.view(np.ndarray)
     hashes: Any = state.hashes.view(np.ndarray)
@@ -154,7 +154,7 @@ def joined(some: Waiters, others: Waiters) -> Waiters:
     return Waiters(*(np.concatenate(columns) for columns in zip(some, others, strict=True)))
 
 
-def oldest_held(state: State, consumer: int, until_seq: int) -> tuple[tuple[int, int], ...]:
+def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[tuple[int, int], ...]:
     """The oldest entries that a consumer had not acknowledged in front of a row (Q9).
 
     Args:
@@ -173,18 +173,18 @@ def oldest_held(state: State, consumer: int, until_seq: int) -> tuple[tuple[int,
     return (given_up,) if holder["gave_up"] > 1 else tuple(sorted((given_up, *held)))[:NAMED_MAX]
 
 
-def oldest_held_by_all(state: State) -> tuple[tuple[int, int], ...]:
+def oldest_held_by_all(state: Seen) -> tuple[tuple[int, int], ...]:
     """The oldest entries that the consumers together have not acknowledged."""
     entries: Any = state.entries.view(np.ndarray)
     return oldest(state, np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)))
 
 
-def number_before(state: State, waiting: Waiters, position: tuple[int, int]) -> int:
+def number_before(state: Seen, waiting: Waiters, position: tuple[int, int]) -> int:
     """How many of the waiting entries are before a position."""
     return int(np.count_nonzero(are_before(state, waiting.slot, position)))
 
 
-def are_before(state: State, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
+def are_before(state: Seen, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
     """Which of some entries are before a position."""
     entries: Any = state.entries.view(np.ndarray)
     ledger, entry = entries["ledger"][slots], entries["entry"][slots]
@@ -192,24 +192,24 @@ def are_before(state: State, slots: NDArray[Any], position: tuple[int, int]) -> 
     return before
 
 
-def are_after(state: State, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
+def are_after(state: Seen, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
     """Which of some entries are after a position."""
     return ~are_before(state, slots, (position[0], position[1] + 1))
 
 
-def at_position(state: State, waiting: Waiters, position: tuple[int, int]) -> NDArray[np.bool_]:
+def at_position(state: Seen, waiting: Waiters, position: tuple[int, int]) -> NDArray[np.bool_]:
     """Which of the waiting entries is at a position."""
     return ~are_before(state, waiting.slot, position) & ~are_after(state, waiting.slot, position)
 
 
-def shown_as_read(state: State, waiting: Waiters, read_position: tuple[int, int] | None) -> NDArray[np.bool_]:
+def shown_as_read(state: Seen, waiting: Waiters, read_position: tuple[int, int] | None) -> NDArray[np.bool_]:
     """Which of the waiting entries were read, by rows or by the read position of a snapshot; None: none reports it."""
     if read_position is None:
         return waiting.was_read
     return waiting.was_read | are_before(state, waiting.slot, read_position)
 
 
-def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
+def oldest(state: Seen, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     """The positions of the oldest of some entries."""
     entries: Any = state.entries.view(np.ndarray)
     ledgers, positions = entries["ledger"][slots], entries["entry"][slots]
@@ -218,7 +218,7 @@ def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
 
 
 def blocked_consumer(
-    state: State,
+    state: Seen,
     mapping: RoutingArrays,
     consumer: int,
     cause: str,

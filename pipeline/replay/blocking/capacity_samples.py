@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     UNKNOWN,
-    State,
     common_of,
 )
 
@@ -42,7 +42,7 @@ class Sample(NamedTuple):
     waiting: int
 
 
-def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
+def sample(state: Seen, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
     """A sample of the state; `replay_size` comes from a snapshot of this moment, None: there is none."""
     # A plain array: each attribute of a record array takes microseconds.
     entries: Any = state.entries.view(np.ndarray)
@@ -66,12 +66,12 @@ def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | No
     )
 
 
-def ack_holes(state: State) -> int:
+def ack_holes(state: Seen) -> int:
     """The number of ranges of acknowledged entries above mark-delete."""
     return _holes(state, _above_mark_delete(state))
 
 
-def _holes(state: State, slots: NDArray[np.intp]) -> int:
+def _holes(state: Seen, slots: NDArray[np.intp]) -> int:
     entries: Any = state.entries.view(np.ndarray)
     acked = slots[entries["marks"][slots] & ACKED != 0]
     if not acked.size:
@@ -81,7 +81,7 @@ def _holes(state: State, slots: NDArray[np.intp]) -> int:
     return 1 + int(np.count_nonzero((np.diff(ledger[order]) != 0) | (np.diff(entry[order]) != 1)))
 
 
-def _above_mark_delete(state: State) -> NDArray[np.intp]:
+def _above_mark_delete(state: Seen) -> NDArray[np.intp]:
     entries: Any = state.entries.view(np.ndarray)
     common, ledger, entry = common_of(state), entries["ledger"], entries["entry"]
     above = ledger > common["mark_delete_ledger"]

@@ -8,12 +8,10 @@ from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
 from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
-from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.rules.unacked_limits import note_at_limit
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, INTERVAL_OVER, INTERVALS, STALLED, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     IN_BACKLOG,
@@ -21,101 +19,48 @@ from dispatch_audit.pipeline.replay.state.state import (
     READ,
     SENT,
     UNKNOWN,
-    State,
 )
 
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1
 
-LOOKS_OF_A_STALL: Final = 4
+_LOOKS_OF_A_STALL: Final = 4
 """In the shortest stall the state is looked at so often, if that many rows take entries from consumers meanwhile."""
 
 
 @compiled
 def update_availability(
-    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
+    state: SeenByBlocking, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
 ) -> None:
-    """Updates the cause for which a consumer can be sent nothing; called after every change of what it may be sent.
-
-    Args:
-        state: the state.
-        out: receives the interval that ends.
-        consumer: the index of the consumer.
-        seq: the row of the change.
-        ts: the time of the row, in microseconds.
-        ended_by: the kind of change, see `output.ENDINGS`.
-        report_min_us: shorter intervals are not reported.
-    """
-    consumers = state.consumers
+    """Updates the cause for which a consumer can be sent nothing; see `flow_control.note_capacity`."""
+    consumers, waits = state.consumers, state.waits.consumers
     cause, blocks_at = READY, state.common[0].blocks_at
-    note_at_limit(state, consumer, ts)
-    if blocks_at > 0 and consumers[consumer].unacked >= blocks_at:
-        consumers[consumer].blocked = 1
-    # A new limit takes effect with the next acknowledgement (4.14).
-    elif consumers[consumer].blocked == 1 and ended_by != BY_SETTINGS and _is_half_free(state, consumer):
-        unblock(state, consumer, ts)
     by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
     if withheld or (blocks_at > 0 and consumers[consumer].unacked >= blocks_at):
         cause = UNACKED_LIMIT_CONSUMER
     elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
         cause = NO_PERMITS
-    if cause == consumers[consumer].cause:
+    if cause == waits[consumer].cause:
         return
-    consumers[consumer].former = consumers[consumer].cause
+    waits[consumer].former = waits[consumer].cause
     end_unavailability(state, out, consumer, seq, ts, ended_by, report_min_us)
-    consumers[consumer].cause = cause
-    consumers[consumer].cause_seq = seq
-    consumers[consumer].cause_ts = ts
-
-
-@compiled
-def _is_half_free(state: State, consumer: int) -> bool:
-    blocks_at = state.common[0].blocks_at
-    return bool(blocks_at <= 0 or state.consumers[consumer].unacked <= blocks_at // 2)
-
-
-@compiled
-def update_availability_by_row(
-    state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy
-) -> None:
-    """Calls `update_availability` after a row of the trace."""
-    seq, ts = events.seq[i], events.ts_us[i]
-    update_availability(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
-
-
-@compiled
-def unblock(state: State, consumer: int, ts: int) -> None:
-    """Unblocks a consumer: the permits that it asked for while blocked on unacked messages count from now on (4.14)."""
-    consumers = state.consumers
-    if consumers[consumer].blocked == 1:
-        consumers[consumer].unblocked_ts = ts
-    consumers[consumer].blocked = 0
-    consumers[consumer].permits += consumers[consumer].withheld
-    consumers[consumer].withheld = 0
-
-
-@compiled
-def grant(state: State, consumer: int, permits: int) -> None:
-    """Adds the permits of a flow command to a consumer."""
-    state.common[0].permits_known_by = BY_FLOWS
-    if state.consumers[consumer].blocked == 1:
-        state.consumers[consumer].withheld += permits
-    else:
-        state.consumers[consumer].permits += permits
+    waits[consumer].cause = cause
+    waits[consumer].cause_seq = seq
+    waits[consumer].cause_ts = ts
 
 
 @compiled
 def end_unavailability(
-    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
+    state: SeenByBlocking, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
 ) -> None:
     """Ends the interval in which a consumer could be sent nothing, if there is one, and reports it."""
-    consumers = state.consumers
-    cause = consumers[consumer].cause
-    consumers[consumer].cause = READY
+    waits = state.waits.consumers
+    cause = waits[consumer].cause
+    waits[consumer].cause = READY
     if cause != READY:
-        consumers[consumer].unavailable_us += ts - consumers[consumer].cause_ts
-    if cause == READY or ts - consumers[consumer].cause_ts < report_min_us:
+        waits[consumer].unavailable_us += ts - waits[consumer].cause_ts
+    if cause == READY or ts - waits[consumer].cause_ts < report_min_us:
         return
     row = out.filled[INTERVALS]
     out.filled[INTERVALS] = row + 1
@@ -123,26 +68,26 @@ def end_unavailability(
     report[row].cause = cause
     report[row].consumer = consumer
     report[row].hash = UNKNOWN
-    report[row].from_seq = consumers[consumer].cause_seq
-    report[row].from_ts = consumers[consumer].cause_ts
+    report[row].from_seq = waits[consumer].cause_seq
+    report[row].from_ts = waits[consumer].cause_ts
     report[row].to_seq = seq
     report[row].to_ts = ts
     report[row].ended_by = ended_by
-    state.common[0].stop_reason = INTERVAL_OVER
+    out.stop[0] = INTERVAL_OVER
 
 
 @compiled
-def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+def note_starved(state: Seen, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
     """Reports a hash as starved if it could have been served for `longest_us`; called when it is served or moves."""
-    hashes = state.hashes
+    hashes, waits = state.hashes, state.waits.hashes
     owner = hashes[at].owner
     head = hashes[at].queue_first
     # Only entries that may not be overtaken (`queue_first`) count.
     if head < 0 or hashes[at].away == 1:
         return
-    from_seq, from_ts, before_us = hashes[at].clear_seq, hashes[at].clear_ts, hashes[at].clear_unavailable_us
-    if hashes[at].read_ts > from_ts and _may_be_unread(state, at, ts):
-        from_seq, from_ts, before_us = hashes[at].read_seq, hashes[at].read_ts, hashes[at].read_unavailable_us
+    from_seq, from_ts, before_us = waits[at].clear_seq, waits[at].clear_ts, waits[at].clear_unavailable_us
+    if waits[at].read_ts > from_ts and _may_be_unread(state, at, ts):
+        from_seq, from_ts, before_us = waits[at].read_seq, waits[at].read_ts, waits[at].read_unavailable_us
     if state.entries[head].since_ts > from_ts:
         # It came back, and is before those that have waited longer.
         from_seq, from_ts = state.entries[head].since_seq, state.entries[head].since_ts
@@ -155,7 +100,7 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
 
 @compiled
 def report_starved(
-    state: State,
+    state: Seen,
     out: Output,
     at: int,
     head: int,
@@ -207,7 +152,7 @@ def report_starved(
 
 
 @compiled
-def _note_passed_by_others(state: State, out: Output, at: int, from_ts: int, unavailable: int, longest_us: int) -> None:
+def _note_passed_by_others(state: Seen, out: Output, at: int, from_ts: int, unavailable: int, longest_us: int) -> None:
     """Adds to the report of a starved hash the later entry that another consumer was sent, if its owner was sent none.
 
     A broker that sends later entries to others has read the first entry of the hash, and looks at it at each read. It
@@ -238,19 +183,19 @@ def _note_passed_by_others(state: State, out: Output, at: int, from_ts: int, una
 
 
 @compiled
-def _may_be_unread(state: State, at: int, ts: int) -> bool:
+def _may_be_unread(state: Seen, at: int, ts: int) -> bool:
     """Whether the broker had reason not to read the first entry of a hash at once (V10).
 
     It reads in order, and nothing while the look-ahead limit or that of unacknowledged messages is reached (4.2).
     """
-    hashes = state.hashes
-    limited_us = look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us
-    limited_us += blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us
-    return bool(limited_us > 0 or state.entries[hashes[at].queue_first].marks & IN_BACKLOG != 0)
+    waits = state.waits.hashes
+    limited_us = look_ahead_us(state, ts) - waits[at].clear_look_ahead_us
+    limited_us += blocked_on_unacked_us(state, ts) - waits[at].clear_full_us
+    return bool(limited_us > 0 or state.entries[state.hashes[at].queue_first].marks & IN_BACKLOG != 0)
 
 
 @compiled
-def is_idle(state: State, ts: int, longest_us: int) -> bool:
+def is_idle(state: Seen, ts: int, longest_us: int) -> bool:
     """Whether entries wait, and nothing was sent to any consumer for `longest_us` before a time."""
     common = state.common
     return bool(
@@ -259,11 +204,50 @@ def is_idle(state: State, ts: int, longest_us: int) -> bool:
 
 
 @compiled
-def stalls(state: State, seq: int, ts: int, longest_us: int) -> bool:
+def stalls(state: SeenByBlocking, seq: int, ts: int, longest_us: int) -> bool:
     """Whether nothing was sent to any consumer for `longest_us` before the dispatch `seq`; true once per dispatch."""
-    common = state.common
-    if common[0].stopped_at_seq == seq or not is_idle(state, ts, longest_us):
+    waits = state.waits.common
+    if waits[0].stopped_at_seq == seq or not is_idle(state, ts, longest_us):
         return False
-    common[0].stopped_at_seq = seq
-    common[0].stop_reason = STALLED
+    waits[0].stopped_at_seq = seq
     return True
+
+
+@compiled
+def may_look(state: Seen, ts: int, longest_us: int) -> bool:
+    """Whether it is time to look at the state in front of a row that takes an entry while nothing is sent."""
+    long_ago = ts - state.waits.common[0].looked_ts >= longest_us // _LOOKS_OF_A_STALL
+    return bool(long_ago and is_idle(state, ts, longest_us))
+
+
+@compiled
+def note_look(state: SeenByBlocking, ts: int) -> None:
+    """Notes that the kernel stops in front of such a row."""
+    state.waits.common[0].looked_ts = ts
+
+
+@compiled
+def is_released(state: Seen) -> bool:
+    """Whether mark-delete has reached the position that a recently joined consumer waits for."""
+    common, waits = state.common, state.waits.common
+    return bool(
+        waits[0].join_release_ledger != UNKNOWN
+        and (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1)
+        >= (waits[0].join_release_ledger, waits[0].join_release_entry)
+    )
+
+
+@compiled
+def note_head_read(state: SeenByBlocking, at: int, seq: int, ts: int) -> None:
+    """Notes that the broker has read the first waiting entry of a hash."""
+    waits = state.waits.hashes
+    waits[at].read_seq = seq
+    waits[at].read_ts = ts
+    waits[at].read_unavailable_us = unavailable_us(state, state.hashes[at].owner, ts)
+
+
+@compiled
+def begin_hash(state: SeenByBlocking, at: int) -> None:
+    """Begins the memory of a hash that gets a slot."""
+    state.waits.hashes[at].why = READY
+    state.waits.hashes[at].read_ts = UNKNOWN

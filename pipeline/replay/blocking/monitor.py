@@ -1,6 +1,7 @@
 """Collects the intervals of waiting, the starved hashes and the capacity samples whenever the kernel stops.
 
-It reads the state of the dispatcher. Its memory is bounded: it keeps the costliest intervals of each scope and cause.
+It reads the state of the dispatcher, and writes the memory of waits (`state.waits`) only. What it keeps is bounded: the
+costliest intervals of each scope and cause.
 """
 
 import heapq
@@ -56,11 +57,12 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
-    State,
     common_of,
+    record_of,
 )
 
 _moves_in_use = EntryPoint(moves_in_use)
@@ -208,10 +210,11 @@ class BlockingMonitor:
         self._pace.forget(recent_us)
         self.starved.forget(reported_seq)
 
-    def stopped(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint, named: Position) -> None:
+    def stopped(
+        self, state: SeenByBlocking, out: Output, mapping: RoutingArrays, at: TracePoint, named: Position
+    ) -> None:
         """Notes why the kernel has stopped in front of the row `at`, which names an entry, and clears the reason."""
-        common = common_of(state)
-        reason, common["stop_reason"] = int(common["stop_reason"]), 0
+        reason, out.stop[0] = int(out.stop[0]), 0
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
@@ -224,11 +227,11 @@ class BlockingMonitor:
         elif reason == INTERVAL_OVER:
             self.take_intervals(state, out, mapping)
 
-    def take_intervals(self, state: State, out: Output, mapping: RoutingArrays) -> None:
+    def take_intervals(self, state: SeenByBlocking, out: Output, mapping: RoutingArrays) -> None:
         """Takes the intervals that the kernel has reported, and empties its output of them."""
         if not out.filled[INTERVALS]:
             return
-        common_of(state)["stop_reason"] = 0
+        out.stop[0] = 0
         # As plain numbers: one by one the fields of records cost several times as much.
         for values in out.intervals.view(np.ndarray)[: out.filled[INTERVALS]].tolist():
             row: _Row = dict(zip(INTERVAL.names or (), values, strict=True))
@@ -241,18 +244,18 @@ class BlockingMonitor:
                 self._note(_hash_wait(row, interval))
         out.filled[INTERVALS] = 0
 
-    def members_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+    def members_change(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
         self._watch.before_change(state, mapping, at, ended_by, self._facts(state))
 
-    def idle_over(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+    def idle_over(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
 
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
         self._note_stall(self._watch.over(state, mapping, at, ended_by, self._facts(state)))
 
-    def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
+    def ownership_moved(self, state: Seen, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
         in_use, *moved = np.empty((5, len(state.hashes)), dtype=np.int64)
         used, moves_now = _moves_in_use(state.hashes, before, after, in_use, *moved)
@@ -268,35 +271,35 @@ class BlockingMonitor:
                 moves = self._moves[sticky_hash] = deque(maxlen=_MOVES_MAX)
             moves.append(OwnershipMove(at, old, new, held))
 
-    def leave(self, state: State, mapping: RoutingArrays, consumer: int, at: TracePoint) -> None:
+    def leave(self, state: SeenByBlocking, mapping: RoutingArrays, consumer: int, at: TracePoint) -> None:
         """Notes the waits of recently joined consumers that end with a leave; call before the leave."""
         self._note_all(self.recent.leave(state, mapping, consumer, at))
 
-    def closed(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+    def closed(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Notes the open waits of recently joined consumers; call before the end of the trace or a reset."""
         self._note_all(self.recent.close(state, mapping, at, ended_by))
 
-    def reported(self, state: State, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
+    def reported(self, state: SeenByBlocking, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
         """Takes what a snapshot says of the broker's state; `consumers` has their indexes by their numbers."""
         self._watch.reported(snapshot, consumers, int(common_of(state)["blocks_at"]))
         self._count_holes(state, snapshot.ts_us)
         if snapshot.in_replay is not None:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
-            state.common[0].next_sample_ts = snapshot.ts_us + self._thresholds.sample_us
+            record_of(state.waits.common)["next_sample_ts"] = snapshot.ts_us + self._thresholds.sample_us
 
-    def _sample(self, state: State, at: TracePoint) -> None:
+    def _sample(self, state: SeenByBlocking, at: TracePoint) -> None:
         # The first stop comes before the first row, when the state is empty.
-        common = common_of(state)
+        waits = record_of(state.waits.common)
         self._count_holes(state, at.ts_us)
-        if common["next_sample_ts"] > 0 and self._since_seq != NEVER:
+        if waits["next_sample_ts"] > 0 and self._since_seq != NEVER:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
-        common["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
+        waits["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 
-    def _count_holes(self, state: State, ts_us: int) -> None:
+    def _count_holes(self, state: SeenByBlocking, ts_us: int) -> None:
         if self._pauses_at > 0:
             self._watch.counted(ts_us, ack_holes(state))
 
-    def _facts(self, state: State, ended: Ended | None = None) -> Facts:
+    def _facts(self, state: SeenByBlocking, ended: Ended | None = None) -> Facts:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
         of_unacked = self._is_said(UNACKED_PER_CONSUMER), self._is_said(UNACKED_PER_SUBSCRIPTION)
         of_rows = self._look_ahead_is_said(), self.in_force.rules_out_rates()
@@ -374,14 +377,14 @@ class BlockingMonitor:
             self._rates, self._rates_of = self.in_force.rates(), self.in_force.changed
         return self._rates
 
-    def _available(self, state: State, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
+    def _available(self, state: SeenByBlocking, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
         at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
         self._watch.before_change(state, mapping, at, interval.ended_by, self._facts(state, ended))
         read = self._watch.read_position_in(interval)
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, read))
 
-    def _starved(self, state: State, row: _Row, interval: Interval) -> None:
+    def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         by_others = row["passed_by"] != row["consumer"]
         if by_others:
             said = self._is_said(UNACKED_PER_CONSUMER)

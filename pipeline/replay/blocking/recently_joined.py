@@ -20,12 +20,12 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     NOBODY,
     UNKNOWN,
-    State,
-    common_of,
+    record_of,
 )
 
 
@@ -75,7 +75,7 @@ class RecentlyJoined:
         """When a consumer was released, at which time it may have been sent nothing for long; 0: it was never held."""
         return self._released_us.get(consumer, 0)
 
-    def join(self, state: State, consumer: int, at: TracePoint) -> None:
+    def join(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
         """Adds a consumer that joins, if another consumer is connected and entries are unacknowledged."""
         common = state.common
         entries: Any = state.entries
@@ -96,7 +96,7 @@ class RecentlyJoined:
         self.held_behind[consumer] = until
         self._update(state)
 
-    def note_position(self, state: State, consumer: int, until: Position) -> None:
+    def note_position(self, state: SeenByBlocking, consumer: int, until: Position) -> None:
         """Takes the read position at the join of a consumer from a snapshot."""
         if self._as_pip_282:
             return  # the dispatches show the last sent position
@@ -108,7 +108,7 @@ class RecentlyJoined:
             self.held_behind[consumer] = max(self.held_behind[consumer], until)
         self._update(state)
 
-    def out_of_order(self, state: State) -> frozenset[int]:
+    def out_of_order(self, state: Seen) -> frozenset[int]:
         """The consumers that are remembered after one with a later read position that mark-delete has not reached (F8).
 
         They get nothing from their own position on, and are released only after that one (6.1, 6.3).
@@ -120,7 +120,7 @@ class RecentlyJoined:
             latest = max(latest, until)
         return frozenset(found)
 
-    def release(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
+    def release(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Releases the consumers whose position mark-delete has reached; returns the intervals of their waits."""
         released: list[Blocked] = []
         next_valid = _next_of_mark_delete(state)
@@ -131,7 +131,7 @@ class RecentlyJoined:
         self._update(state)
         return released
 
-    def leave(self, state: State, mapping: RoutingArrays, consumer: int, at: TracePoint) -> list[Blocked]:
+    def leave(self, state: SeenByBlocking, mapping: RoutingArrays, consumer: int, at: TracePoint) -> list[Blocked]:
         """Releases a consumer that leaves, or all if one remains; returns the intervals of their waits."""
         over = [w for w in self._waiting if w.place == consumer or state.common[0].connected <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
@@ -144,7 +144,7 @@ class RecentlyJoined:
         self._update(state)
         return [interval for w in over for interval in _intervals(state, mapping, w, at, BY_LEAVE)]
 
-    def close(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
+    def close(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Releases all at the end of the trace or a reset; returns the intervals of their waits."""
         over, self._waiting = self._waiting, []
         self._released_us.clear()
@@ -153,21 +153,21 @@ class RecentlyJoined:
         self._update(state)
         return [interval for w in over for interval in _intervals(state, mapping, w, at, ended_by)]
 
-    def _update(self, state: State) -> None:
-        """Writes to the state which consumers are recent, and at which mark-delete position the kernel stops."""
-        common, recent = common_of(state), state.consumers.view(np.ndarray)["recent"]
+    def _update(self, state: SeenByBlocking) -> None:
+        """Notes for the kernel which consumers are recent, and at which mark-delete position it stops."""
+        common, recent = record_of(state.waits.common), state.waits.consumers.view(np.ndarray)["recent"]
         first = self._waiting[0].until if self._waiting else (UNKNOWN, UNKNOWN)
         common["join_release_ledger"], common["join_release_entry"] = first
         recent[:] = 0
         recent[sorted(self.places)] = 1
 
 
-def _next_of_mark_delete(state: State) -> Position:
+def _next_of_mark_delete(state: Seen) -> Position:
     """The first position that is not deleted."""
     return int(state.common[0].mark_delete_ledger), int(state.common[0].mark_delete_entry) + 1
 
 
-def _intervals(state: State, mapping: RoutingArrays, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:
+def _intervals(state: Seen, mapping: RoutingArrays, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:
     """The interval of a consumer's wait; empty if no entry waited for it."""
     waiting = waiters(state, mapping)
     waiting = waiting.where((waiting.owner == held.place) & ~are_before(state, waiting.slot, held.until))

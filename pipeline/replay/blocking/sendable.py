@@ -16,7 +16,8 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, rep
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
-from dispatch_audit.pipeline.replay.state.state import MAYBE_SKIPPED, NOBODY, SENT, UNKNOWN, Ints, State, common_of
+from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import MAYBE_SKIPPED, NOBODY, SENT, UNKNOWN, Ints, common_of
 
 Mask = NDArray[np.bool_]
 
@@ -46,17 +47,17 @@ class Ended(NamedTuple):
     cause: int
 
 
-def causes(state: State, since_us: int, ended: Ended | None) -> Ints:
+def causes(state: Seen, since_us: int, ended: Ended | None) -> Ints:
     """Why each consumer can be sent nothing now, or could not later than `since_us`; of one, until it ended."""
-    consumers: Any = state.consumers.view(np.ndarray)
-    lately = (consumers["cause"] == READY) & (consumers["cause_ts"] > since_us)
-    found: Ints = np.where(lately, consumers["former"], consumers["cause"])
+    waits: Any = state.waits.consumers.view(np.ndarray)
+    lately = (waits["cause"] == READY) & (waits["cause_ts"] > since_us)
+    found: Ints = np.where(lately, waits["former"], waits["cause"])
     if ended is not None:
         found[ended.consumer] = ended.cause
     return found
 
 
-def cannot_be_sent(state: State, since_us: int, reported: Reported, ended: Ended | None) -> Mask:
+def cannot_be_sent(state: Seen, since_us: int, reported: Reported, ended: Ended | None) -> Mask:
     """Which consumers can be sent nothing now, or could not later than `since_us`.
 
     The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
@@ -65,30 +66,28 @@ def cannot_be_sent(state: State, since_us: int, reported: Reported, ended: Ended
     """
     consumers: Any = state.consumers.view(np.ndarray)
     cannot: Mask = (
-        (causes(state, since_us, ended) != READY)
-        | (consumers["blocked"] == 1)
-        | (consumers["unblocked_ts"] > since_us)
+        (causes(state, since_us, ended) != READY) | (consumers["blocked"] == 1) | (consumers["unblocked_ts"] > since_us)
     )
     if reported.short:
         short = np.array(sorted(reported.short))
-        cannot[short] |= consumers["cause_ts"][short] <= reported.unacked_us
+        cannot[short] |= state.waits.consumers.view(np.ndarray)["cause_ts"][short] <= reported.unacked_us
     return cannot
 
 
-def can_be_sent(state: State, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
+def can_be_sent(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
     """Which entries their owners could have been sent since a time."""
     can: Mask = ~held_up(state, waiting, unavailable, since_us) & (waiting.since_ts <= since_us)
     return can
 
 
-def held_up(state: State, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
+def held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
     """Which entries something has held up since a time, so that they stay in replay once they were read."""
-    clear_ts = state.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
+    clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
     held: Mask = waiting.drains | (clear_ts > since_us) | (waiting.owner == NOBODY) | unavailable[waiting.owner]
     return held
 
 
-def must_be_sent(state: State, waiting: Waiters, sent: Position | None, reported: Reported) -> Mask:
+def must_be_sent(state: Seen, waiting: Waiters, sent: Position | None, reported: Reported) -> Mask:
     """Whether the subscription certainly has to deliver each entry.
 
     It may begin behind what was published before its first consumer joined, unless it was sent something before that.
@@ -106,7 +105,7 @@ def must_be_sent(state: State, waiting: Waiters, sent: Position | None, reported
     return must
 
 
-def _may_be_skipped(state: State, waiting: Waiters, reported: Reported) -> Mask:
+def _may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
     """Whether an administrator may have moved mark-delete past each entry; no row says how far it was moved (5.10)."""
     entries, common = state.entries.view(np.ndarray), common_of(state)
     skipped: Mask = entries["marks"][waiting.slot] & MAYBE_SKIPPED != 0
@@ -120,7 +119,7 @@ def _may_be_skipped(state: State, waiting: Waiters, reported: Reported) -> Mask:
     return skipped
 
 
-def held_back(state: State, waiting: Waiters, held: HeldBack, reported: Reported) -> tuple[Mask, Mask]:
+def held_back(state: Seen, waiting: Waiters, held: HeldBack, reported: Reported) -> tuple[Mask, Mask]:
     """Which entries recently joined consumers explain the wait of, for certain and perhaps (6.1, 6.2).
 
     Such a consumer gets nothing from its position on, and nothing from the position of the first of them on out of

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, number_before, oldest, shown_as_read
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
     DUE,
     NOBODY,
     SENT,
     UNKNOWN,
-    State,
     common_of,
 )
 
@@ -106,7 +106,7 @@ class Shown(NamedTuple):
 
 
 def symptom(
-    state: State,
+    state: Seen,
     waiting: Waiters,
     free: Waiters,
     interval: Interval,
@@ -138,7 +138,7 @@ def symptom(
     return Shown(NOTHING_IS_READ if stands and not reported_as_read(state, free, reported).any() else "", NOBODY)
 
 
-def _parked(state: State, waiting: Waiters, free: Waiters, head: ReplayHead | None) -> str:
+def _parked(state: Seen, waiting: Waiters, free: Waiters, head: ReplayHead | None) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
     if head is None:
         return PARKED_AT_THE_END if waiting.slot.size > free.slot.size else ""
@@ -150,7 +150,7 @@ def _parked(state: State, waiting: Waiters, free: Waiters, head: ReplayHead | No
     return HEAD_OF_REPLAY if ahead >= head.picked else ""
 
 
-def _unwritten_to(state: State, before_us: int) -> int:
+def _unwritten_to(state: Seen, before_us: int) -> int:
     """The receiver of the oldest dispatch before a time that has no end although others have; NOBODY: there is none."""
     entries: Any = state.entries.view(np.ndarray)
     if common_of(state)["starts_seen"] == 0:
@@ -163,7 +163,7 @@ def _unwritten_to(state: State, before_us: int) -> int:
     return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]]) if slots.size else NOBODY
 
 
-def reported_as_read(state: State, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
+def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
     """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
     entries: Any = state.entries.view(np.ndarray)
     due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE

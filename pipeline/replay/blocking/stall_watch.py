@@ -23,7 +23,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TraceP
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
-from dispatch_audit.pipeline.replay.state.state import State, common_of
+from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 # An event this shortly before a dispatch counts as the reason for it.
 _BROUGHT_ABOUT_US = 1_000_000
@@ -109,7 +110,7 @@ class StallWatch:
         if self._before_leaves is not None and self._before_leaves.cause in causes:
             self._before_leaves = None
 
-    def before_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> None:
+    def before_change(self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> None:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready."""
         # However short the time is: it may become a stall a little later.
         found = self._look(state, mapping, at, ended_by, facts)
@@ -121,13 +122,11 @@ class StallWatch:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
 
-    def before_release(self, state: State, mapping: RoutingArrays, at: TracePoint, facts: Facts) -> None:
+    def before_release(self, state: Seen, mapping: RoutingArrays, at: TracePoint, facts: Facts) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
         self._remember(self._look(state, mapping, at, BY_ACK, facts))
 
-    def _look(
-        self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts
-    ) -> Blocked | None:
+    def _look(self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> Blocked | None:
         interval = _idle_interval(state, at, ended_by, 1)
         return None if interval is None else stalled(state, mapping, interval, self._situation(interval, facts))
 
@@ -141,7 +140,7 @@ class StallWatch:
                 self._unexplained = found
 
     def dispatched(
-        self, state: State, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Facts
+        self, state: Seen, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Facts
     ) -> Blocked | None:
         """The stall that the dispatch of the entry `sent` ends; None: it is none."""
         when_us, ended_by = self._brought_about
@@ -157,13 +156,13 @@ class StallWatch:
                 found = found._replace(detail={**found.detail, "unshown": UNSHOWN_RATE})
         return found
 
-    def over(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> Blocked | None:
+    def over(self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> Blocked | None:
         """The stall that something else than a dispatch ends; None: it is none. Call before that changes the state."""
         interval = _idle_interval(state, at, ended_by, self._threshold_us)
         return None if interval is None else self._of(state, mapping, interval, facts)
 
     def _of(
-        self, state: State, mapping: RoutingArrays, interval: Interval, facts: Facts, sent: Position | None = None
+        self, state: Seen, mapping: RoutingArrays, interval: Interval, facts: Facts, sent: Position | None = None
     ) -> Blocked | None:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
         found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
@@ -213,7 +212,7 @@ def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
     return consumer.unacked is not None and 0 < blocks_at <= consumer.unacked
 
 
-def _idle_interval(state: State, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
+def _idle_interval(state: Seen, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
     """The time since the last dispatch while entries waited; None if it is shorter than `shortest_us`."""
     common = common_of(state)
     since_us = int(max(common["last_dispatch_ts"], common["waiting_since_ts"]))

@@ -69,14 +69,15 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, Br
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
     CLAIM_DISREGARDED,
     NOBODY,
     UNKNOWN,
-    State,
     common_of,
+    record_of,
 )
 
 # A read takes 0.7 to 40 ms, and the pause after one that brings nothing to send 10 ms (contract 4.9, 6.6).
@@ -127,15 +128,14 @@ class Situation(NamedTuple):
     stall_threshold_us: int
 
 
-def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation: Situation) -> Blocked | None:
+def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: Situation) -> Blocked | None:
     """The stall that lasts for the interval, with its cause; None: nothing waited."""
     waiting = waiters(state, mapping)
     waiting = waiting.where(waiting.since_ts < interval.to_ts)
     if waiting.slot.size == 0:
         return None
     # Plain arrays: each attribute of a record array takes microseconds.
-    consumers: Any = state.consumers.view(np.ndarray)
-    hashes: Any = state.hashes.view(np.ndarray)
+    consumers, hashes = state.consumers.view(np.ndarray), state.hashes.view(np.ndarray)
     connected = consumers["connected"] == 1
     consumers_connected = int(np.count_nonzero(connected))
     since_us = _since_us(interval, situation)
@@ -146,7 +146,7 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         cause, blocking = NAMES[NO_OWNER], NOBODY
     else:
         hash_at = waiting.hash_at
-        lately = hashes["clear_ts"][hash_at] > since_us
+        lately = state.waits.hashes.view(np.ndarray)["clear_ts"][hash_at] > since_us
         waiting = waiting._replace(drains=waiting.drains | (lately & (hashes["drained_from"][hash_at] != NOBODY)))
         can = can_be_sent(state, waiting, is_unavailable, since_us)
         free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
@@ -188,7 +188,8 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
         detail["owners_matter"] = bool(unavailable) or not bool(unheld.any())
     if cause == NAMES[RECENTLY_JOINED]:
-        detail["recently_joined"] = int(np.count_nonzero(connected & (consumers["recent"] == 1)))
+        recent = state.waits.consumers.view(np.ndarray)["recent"]
+        detail["recently_joined"] = int(np.count_nonzero(connected & (recent == 1)))
     waited_us = int(waiting.waited_us(interval).sum())
     count = waiting.slot.size
     return Blocked("subscription", cause, UNKNOWN, NOBODY, blocking, interval, count, waited_us, roots, detail)
@@ -241,7 +242,7 @@ def kind_of(stall: Blocked) -> StallKind:
     return StallKind(detail["with_permits"] is not None, *known, symptom_of, healed, *doubts, unshown)
 
 
-def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHead:
+def _replay_head(state: Seen, since_us: int, situation: Situation) -> ReplayHead:
     """What keeps the older dispatcher at the head of replay; it picks min(permits, batch) entries of it (6.2)."""
     consumers: Any = state.consumers.view(np.ndarray)
     ready = (consumers["connected"] == 1) & (causes(state, since_us, situation.facts.ended) == READY)
@@ -250,7 +251,7 @@ def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHea
     return ReplayHead(max(min(permits, batch), 1), situation.facts.out_of_order)
 
 
-def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation, interval: Interval) -> bool:
+def _backlog_is_known(state: Seen, waiting: Waiters, consumers: int, situation: Situation, interval: Interval) -> bool:
     """Whether rows show where all entries are that could hold back what waits.
 
     Entries that were known before the last reset may wait since: consumers that joined after it wait for them (6.1),
@@ -277,7 +278,7 @@ def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation:
 
 
 def _unshown(
-    state: State,
+    state: Seen,
     mapping: RoutingArrays,
     waiting: Waiters,
     unavailable: NDArray[np.bool_],
@@ -291,7 +292,7 @@ def _unshown(
     # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
     blocked = perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
-    if situation.sent is not None and common_of(state)["consumer_claim"] != CLAIM_DISREGARDED:
+    if situation.sent is not None and record_of(state.limits.common)["consumer_claim"] != CLAIM_DISREGARDED:
         # Who is sent something now, and holds as much as after its last dispatch, was not blocked.
         consumers: Any = state.consumers.view(np.ndarray)
         receiver = waiting.owner[at_position(state, waiting, situation.sent)]
@@ -334,7 +335,7 @@ def _since_us(interval: Interval, situation: Situation) -> int:
 
 
 def _cause(
-    state: State,
+    state: Seen,
     waiting: Waiters,
     held: NDArray[np.bool_],
     free: Waiters,
@@ -347,7 +348,7 @@ def _cause(
 
     `held` says which entries something holds up, `free` are those that could have been sent for long, and had to be.
     """
-    consumers = state.consumers
+    consumers = state.consumers.view(np.ndarray)
     cause, blocking = NAMES[UNEXPLAINED], NOBODY
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, unavailable)
@@ -371,36 +372,38 @@ def _cause(
     elif _paused_on_ack_state(state, free, situation):
         cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _AFTER_ALL)
     elif not _was_any_read(state, free, situation) and _subscription_was_full(state, interval, situation.reported):
-        cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
+        cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers["unacked"]))
     else:
-        drained_from = state.hashes.drained_from[free.hash_at]
+        drained_from = state.hashes.view(np.ndarray)["drained_from"][free.hash_at]
         if bool(np.all(drained_from != NOBODY)):
             cause, blocking = NAMES[DRAINING_STUCK], int(drained_from[0])
     return cause, blocking
 
 
-def _was_any_read(state: State, free: Waiters, situation: Situation) -> bool:
+def _was_any_read(state: Seen, free: Waiters, situation: Situation) -> bool:
     """Whether any of the entries was read and is sent at any limit of the subscription (4.2, step 8)."""
     held = held_back(state, free, situation.facts.held_back, situation.reported)[0]
     return bool((free.was_read & ~held).any())
 
 
-def _subscription_was_full(state: State, interval: Interval, reported: Reported) -> bool:
+def _subscription_was_full(state: Seen, interval: Interval, reported: Reported) -> bool:
     """Whether the subscription was blocked on unacknowledged messages for at least half of the interval.
 
     Nothing was sent in the interval, so the limit was reached before it or not at all.
     """
-    common = state.common[0]
-    if reported.unacked is not None and 0 < common.unacked_limit <= reported.unacked:
+    common = common_of(state)
+    if reported.unacked is not None and 0 < common["unacked_limit"] <= reported.unacked:
         # The broker may count what an administrator has skipped (5.10).
         return True
-    until_us = interval.to_ts if common.blocked_on_unacked == 1 else int(common.blocked_on_unacked_until_ts)
+    until_us = int(record_of(state.waits.common)["blocked_on_unacked_until_ts"])
+    if common["blocked_on_unacked"] == 1:
+        until_us = interval.to_ts
     return 2 * (until_us - interval.from_ts) >= interval.to_ts - interval.from_ts
 
 
-def _oldest_holder(state: State, below: Position) -> int:
+def _oldest_holder(state: Seen, below: Position) -> int:
     """The holder of the oldest unacknowledged entry below a position, which mark-delete waits for."""
-    entries = state.entries
+    entries: Any = state.entries
     held = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder != NOBODY))
     held = held[are_before(state, held, below)]
     if held.size == 0:
@@ -408,7 +411,7 @@ def _oldest_holder(state: State, below: Position) -> int:
     return int(entries.holder[held[np.lexsort((entries.entry[held], entries.ledger[held]))[0]]])
 
 
-def _look_ahead_reached(state: State, stuck: Waiters, free: Waiters, consumers: int, situation: Situation) -> bool:
+def _look_ahead_reached(state: Seen, stuck: Waiters, free: Waiters, consumers: int, situation: Situation) -> bool:
     """Whether the look-ahead limit kept the broker from reading what could have been sent (4.6, 4.7).
 
     It reads on without a dispatch as long as replay is below the limit, so the entries that cannot be sent and come
@@ -423,13 +426,13 @@ def _look_ahead_reached(state: State, stuck: Waiters, free: Waiters, consumers: 
     return _replay_before(state, stuck, free, situation) >= limit
 
 
-def _replay_before(state: State, stuck: Waiters, free: Waiters, situation: Situation) -> int:
+def _replay_before(state: Seen, stuck: Waiters, free: Waiters, situation: Situation) -> int:
     """How many of the entries that cannot be sent are in replay if the broker has read up to the first that can."""
     before = are_before(state, stuck.slot, oldest(state, free.slot)[0])
     return int(np.count_nonzero(before | reported_as_read(state, stuck, situation.reported)))
 
 
-def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval) -> bool:
+def _unowned_ahead(state: Seen, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval) -> bool:
     """Whether no entry that could have been sent has been read, and entries that nobody owns come before all of them.
 
     A read has no more entries than the consumers have permits, and one that brings nothing to send is followed by a
@@ -446,7 +449,7 @@ def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Sit
     return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
 
 
-def _explained_by_joins(state: State, free: Waiters, situation: Situation) -> bool:
+def _explained_by_joins(state: Seen, free: Waiters, situation: Situation) -> bool:
     """Whether recently joined consumers explain that nothing was sent: all that waits is held back from them (6.1)."""
     if not situation.facts.held_back.until:
         return False
@@ -458,19 +461,17 @@ def _may_pause(free: Waiters, situation: Situation) -> bool:
     return situation.facts.pauses_at > 0 and not bool(free.was_read.any())
 
 
-def _paused_on_ack_state(state: State, free: Waiters, situation: Situation) -> bool:
+def _paused_on_ack_state(state: Seen, free: Waiters, situation: Situation) -> bool:
     """Whether more ranges of entries are acknowledged than the cursor persists, or were when they were counted last."""
     counted = situation.reported.ack_holes or 0
     return _may_pause(free, situation) and max(ack_holes(state), counted) > situation.facts.pauses_at
 
 
-def _holder(state: State, waiting: Waiters) -> int:
+def _holder(state: Seen, waiting: Waiters) -> int:
     """The holder of the draining hashes that most entries wait for."""
     if waiting.slot.size == 0:
         return NOBODY
-    hash_at = waiting.hash_at
-    holders = np.where(
-        state.hashes.away[hash_at] == 1, state.hashes.holder[hash_at], state.hashes.drained_from[hash_at]
-    )
+    hashes = state.hashes.view(np.ndarray)[waiting.hash_at]
+    holders = np.where(hashes["away"] == 1, hashes["holder"], hashes["drained_from"])
     found, counts = np.unique(holders, return_counts=True)
     return int(found[np.argmax(counts)])

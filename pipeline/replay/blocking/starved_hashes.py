@@ -12,12 +12,13 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
-from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, Records
+from dispatch_audit.pipeline.replay.state.seen import SeenRecords
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 
 
 @compiled
 def moves_in_use(
-    hashes: Records,
+    hashes: SeenRecords,
     before: RoutingArrays,
     after: RoutingArrays,
     in_use: Ints,

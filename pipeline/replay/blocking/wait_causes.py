@@ -20,10 +20,10 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_CONSUMER,
     UNACKED_LIMIT_SUBSCRIPTION,
 )
-from dispatch_audit.pipeline.replay.rules.unacked_limits import note_full
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     DUE,
@@ -34,7 +34,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     SENT,
     UNKNOWN,
     UNLOOKED,
-    State,
 )
 
 # The trace does not show all of the last read: its entries may all have gone to replay (4.2, step 9c).
@@ -42,99 +41,97 @@ _NEAR_LIMIT: Final = 0.95
 
 
 @compiled
-def note_limits(state: State, ts: int) -> None:
+def note_limits(state: SeenByBlocking, ts: int) -> None:
     """Adds up the time for which the limits of the subscription are reached; called with every row."""
-    common = state.common
-    if common[0].look_ahead_limit > 0 or common[0].look_ahead_since_ts != UNKNOWN:
+    common, waits = state.common, state.waits.common
+    if common[0].look_ahead_limit > 0 or waits[0].look_ahead_since_ts != UNKNOWN:
         limit = common[0].look_ahead_limit
         full = limit > 0 and common[0].in_replay >= _NEAR_LIMIT * limit
-        if full and common[0].look_ahead_since_ts == UNKNOWN:
-            common[0].look_ahead_since_ts = ts
-        elif not full and common[0].look_ahead_since_ts != UNKNOWN:
-            common[0].look_ahead_us = look_ahead_us(state, ts)
-            common[0].look_ahead_since_ts = UNKNOWN
-    if common[0].unacked_limit > 0 or common[0].blocked_on_unacked_since_ts != UNKNOWN:
+        if full and waits[0].look_ahead_since_ts == UNKNOWN:
+            waits[0].look_ahead_since_ts = ts
+        elif not full and waits[0].look_ahead_since_ts != UNKNOWN:
+            waits[0].look_ahead_us = look_ahead_us(state, ts)
+            waits[0].look_ahead_since_ts = UNKNOWN
+    if common[0].unacked_limit > 0 or waits[0].blocked_on_unacked_since_ts != UNKNOWN:
         if common[0].blocked_on_unacked == 1:
-            common[0].blocked_on_unacked_until_ts = ts
-            if common[0].blocked_on_unacked_since_ts == UNKNOWN:
-                common[0].blocked_on_unacked_since_ts = ts
-        elif common[0].blocked_on_unacked_since_ts != UNKNOWN:
-            common[0].blocked_on_unacked_us = blocked_on_unacked_us(state, ts)
-            common[0].blocked_on_unacked_since_ts = UNKNOWN
-    if common[0].subscription_max > 0 or common[0].full_since_ts > 0:
-        note_full(state, ts)
+            waits[0].blocked_on_unacked_until_ts = ts
+            if waits[0].blocked_on_unacked_since_ts == UNKNOWN:
+                waits[0].blocked_on_unacked_since_ts = ts
+        elif waits[0].blocked_on_unacked_since_ts != UNKNOWN:
+            waits[0].blocked_on_unacked_us = blocked_on_unacked_us(state, ts)
+            waits[0].blocked_on_unacked_since_ts = UNKNOWN
 
 
 @compiled
-def look_ahead_us(state: State, ts: int) -> int:
+def look_ahead_us(state: Seen, ts: int) -> int:
     """The total time for which the look-ahead limit has been reached."""
-    since = state.common[0].look_ahead_since_ts
-    return int(state.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
+    since = state.waits.common[0].look_ahead_since_ts
+    return int(state.waits.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
 
 
 @compiled
-def blocked_on_unacked_us(state: State, ts: int) -> int:
+def blocked_on_unacked_us(state: Seen, ts: int) -> int:
     """The total time for which the subscription has been blocked on unacknowledged messages."""
-    since = state.common[0].blocked_on_unacked_since_ts
-    return int(state.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
+    since = state.waits.common[0].blocked_on_unacked_since_ts
+    return int(state.waits.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
 
 
 @compiled
-def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
+def begin_wait(state: SeenByBlocking, at: int, seq: int, ts: int) -> None:
     """Notes that the hash could be served from here on."""
-    hashes = state.hashes
-    hashes[at].clear_seq = seq
-    hashes[at].clear_ts = ts
-    hashes[at].idle_us = 0
+    hashes, waits = state.hashes, state.waits.hashes
+    waits[at].clear_seq = seq
+    waits[at].clear_ts = ts
+    waits[at].clear_idle_us = hashes[at].idle_us
     owner = hashes[at].owner
-    hashes[at].clear_look_ahead_us = look_ahead_us(state, ts)
-    hashes[at].clear_full_us = blocked_on_unacked_us(state, ts)
-    hashes[at].clear_unavailable_us = unavailable_us(state, owner, ts)
+    waits[at].clear_look_ahead_us = look_ahead_us(state, ts)
+    waits[at].clear_full_us = blocked_on_unacked_us(state, ts)
+    waits[at].clear_unavailable_us = unavailable_us(state, owner, ts)
 
 
 @compiled
-def may_go_on(state: State, at: int, ts: int, report_min_us: int) -> bool:
+def may_go_on(state: Seen, at: int, ts: int, report_min_us: int) -> bool:
     """Whether a wait that begins at a time, or later, may belong to the open interval of a hash."""
-    return bool(state.hashes[at].why != READY and ts - state.hashes[at].why_to_ts <= report_min_us)
+    return bool(state.waits.hashes[at].why != READY and ts - state.waits.hashes[at].why_to_ts <= report_min_us)
 
 
 @compiled
-def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, report_min_us: int) -> None:
+def explain(state: SeenByBlocking, out: Output, at: int, seq: int, ts: int, ended_by: int, report_min_us: int) -> None:
     """Determines why a hash waited; called when it is served or moves.
 
     A change of the cause ends an interval, and so does a time of `report_min_us` in which nothing waited.
     """
-    hashes = state.hashes
-    waited_us = ts - hashes[at].clear_ts
+    hashes, waits = state.hashes, state.waits.hashes
+    waited_us = ts - waits[at].clear_ts
     cause = READY
     if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= report_min_us:
         owner = hashes[at].owner
         if owner >= 0:
-            waited_us -= unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us
+            waited_us -= unavailable_us(state, owner, ts) - waits[at].clear_unavailable_us
         if waited_us >= report_min_us:
             cause = _cause(state, at, waited_us, ts)
-    if cause != hashes[at].why or (cause != READY and not may_go_on(state, at, hashes[at].clear_ts, report_min_us)):
+    if cause != waits[at].why or (cause != READY and not may_go_on(state, at, waits[at].clear_ts, report_min_us)):
         end_wait(state, out, at)
-        hashes[at].why = cause
-        hashes[at].why_seq = hashes[at].clear_seq
-        hashes[at].why_ts = hashes[at].clear_ts
-        hashes[at].why_us = 0
-        hashes[at].why_entries = 0
-        hashes[at].why_came = hashes[at].came - hashes[at].ready
+        waits[at].why = cause
+        waits[at].why_seq = waits[at].clear_seq
+        waits[at].why_ts = waits[at].clear_ts
+        waits[at].why_us = 0
+        waits[at].why_entries = 0
+        waits[at].why_came = hashes[at].came - hashes[at].ready
         head = _head(state, at, ts - waited_us // 2)
-        hashes[at].why_ledger = state.entries[head].ledger
-        hashes[at].why_entry = state.entries[head].entry
+        waits[at].why_ledger = state.entries[head].ledger
+        waits[at].why_entry = state.entries[head].entry
     if cause != READY:
-        hashes[at].why_us += hashes[at].idle_us
-        waited = hashes[at].waiting if cause == DELAYED_DELIVERY else hashes[at].came - hashes[at].why_came
-        hashes[at].why_entries = max(hashes[at].why_entries, waited)
-        hashes[at].why_to_seq = seq
-        hashes[at].why_to_ts = ts
-        hashes[at].why_ended_by = ended_by
+        waits[at].why_us += hashes[at].idle_us - waits[at].clear_idle_us
+        waited = hashes[at].waiting if cause == DELAYED_DELIVERY else hashes[at].came - waits[at].why_came
+        waits[at].why_entries = max(waits[at].why_entries, waited)
+        waits[at].why_to_seq = seq
+        waits[at].why_to_ts = ts
+        waits[at].why_ended_by = ended_by
 
 
 @compiled
-def _head(state: State, at: int, since_ts: int) -> int:
+def _head(state: Seen, at: int, since_ts: int) -> int:
     """The slot of the first waiting entry that could be sent, or of one that is delayed if there is no other.
 
     One that has waited since a time, or before it, comes before one that has not: later entries may overtake those that
@@ -157,9 +154,9 @@ def _head(state: State, at: int, since_ts: int) -> int:
 
 
 @compiled
-def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
+def _cause(state: Seen, at: int, waited_us: int, ts: int) -> int:
     """The cause that lasted for at least half of the head's wait; the unavailability of the owner is not in it."""
-    hashes = state.hashes
+    hashes, waits = state.hashes, state.waits.hashes
     half_us = waited_us // 2
     owner, head = hashes[at].owner, _head(state, at, ts - half_us)
     marks = state.entries[head].marks
@@ -172,7 +169,7 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
         cause = NACK_DELAY
     elif _delayed_us(state, at, head, ts, waited_us) > half_us:
         cause = DELAYED_DELIVERY
-    elif owner != UNLOOKED and state.consumers[owner].recent == 1:
+    elif owner != UNLOOKED and state.waits.consumers[owner].recent == 1:
         cause = RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
         cause = UNACKED_LIMIT_CONSUMER
@@ -180,15 +177,15 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
         cause = OVERDUE
     elif marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = REPLAY_QUEUE
-    elif look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us >= half_us:
+    elif look_ahead_us(state, ts) - waits[at].clear_look_ahead_us >= half_us:
         cause = LOOK_AHEAD_LIMIT
-    elif blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
+    elif blocked_on_unacked_us(state, ts) - waits[at].clear_full_us >= half_us:
         cause = UNACKED_LIMIT_SUBSCRIPTION
     return cause
 
 
 @compiled
-def _delayed_us(state: State, at: int, head: int, ts: int, waited_us: int) -> int:
+def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int:
     """For how much of a wait only entries waited whose delivery was not due."""
     entries, delayed = state.entries, False
     ready_us = ts - _ready_ts(state, head)
@@ -202,31 +199,31 @@ def _delayed_us(state: State, at: int, head: int, ts: int, waited_us: int) -> in
 
 
 @compiled
-def _ready_ts(state: State, slot: int) -> int:
+def _ready_ts(state: Seen, slot: int) -> int:
     """Since when an entry waits and could be sent, as far as its delay is concerned."""
     due = state.entries[slot].marks & (DUE | SENT) == DUE
     return int(state.entries[slot].due_ts if due else state.entries[slot].since_ts)
 
 
 @compiled
-def end_wait(state: State, out: Output, at: int) -> None:
+def end_wait(state: SeenByBlocking, out: Output, at: int) -> None:
     """Reports the open interval of a hash, if there is one; it ended when `explain` was last called."""
-    hashes = state.hashes
-    if hashes[at].why == READY:
+    hashes, waits = state.hashes, state.waits.hashes
+    if waits[at].why == READY:
         return
     row = out.filled[INTERVALS]
     out.filled[INTERVALS] = row + 1
     report = out.intervals
-    report[row].cause = hashes[at].why
+    report[row].cause = waits[at].why
     report[row].consumer = hashes[at].owner
     report[row].hash = hashes[at].hash
-    report[row].from_seq = hashes[at].why_seq
-    report[row].from_ts = hashes[at].why_ts
-    report[row].to_seq = hashes[at].why_to_seq
-    report[row].to_ts = hashes[at].why_to_ts
-    report[row].ended_by = hashes[at].why_ended_by
-    report[row].waiting = hashes[at].why_entries
-    report[row].waited_us = hashes[at].why_us
-    report[row].ledger = hashes[at].why_ledger
-    report[row].entry = hashes[at].why_entry
-    hashes[at].why = READY
+    report[row].from_seq = waits[at].why_seq
+    report[row].from_ts = waits[at].why_ts
+    report[row].to_seq = waits[at].why_to_seq
+    report[row].to_ts = waits[at].why_to_ts
+    report[row].ended_by = waits[at].why_ended_by
+    report[row].waiting = waits[at].why_entries
+    report[row].waited_us = waits[at].why_us
+    report[row].ledger = waits[at].why_ledger
+    report[row].entry = waits[at].why_entry
+    waits[at].why = READY

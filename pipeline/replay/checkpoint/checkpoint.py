@@ -7,7 +7,7 @@ in it.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 24, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
+            document  {"version": 25, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
                       configuration says, else it is an `OtherSelector`
             arrays    one after the other, integers with the least byte first
 """
@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
 from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT, LIMIT, WAIT
 from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL
 from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
@@ -31,7 +32,7 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
 
-STATE_VERSION: Final = 24
+STATE_VERSION: Final = 25
 """The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
 
 # The modules of `Known` import every class that a replay is made of.
@@ -42,6 +43,11 @@ SCHEMA: Final = Schema(
         "hash": HASH,
         "consumer": CONSUMER,
         "common": COMMON,
+        "hash_wait": HASH_WAIT,
+        "consumer_wait": CONSUMER_WAIT,
+        "wait": WAIT,
+        "consumer_limit": CONSUMER_LIMIT,
+        "limit": LIMIT,
         "finding": FINDING,
         "episode": EPISODE,
         "interval": INTERVAL,

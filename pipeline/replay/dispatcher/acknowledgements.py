@@ -1,9 +1,9 @@
 """Applies acknowledgements of whole entries and of batch indexes, and the moves of mark-delete (contract 5)."""
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability_by_row
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, free_entry
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity_by_row
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     ack_completed,
@@ -13,7 +13,6 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
 )
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
-from dispatch_audit.pipeline.replay.rules.unconfirmed import withdraw
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.missing_publishes import note_without_publish
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
@@ -30,9 +29,9 @@ from dispatch_audit.pipeline.replay.state.state import (
     SETTLING,
     UNKNOWN,
     VAGUE,
-    Records,
     State,
 )
+from dispatch_audit.pipeline.replay.state.unconfirmed import withdraw
 
 ACK_END = int(Code.ACK_END)
 
@@ -60,7 +59,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     state.entries[slot].marks |= COUNT_LOST
     if state.entries[slot].marks & ACKED != 0 and state.entries[slot].holder < 0:
         return
-    state.checked[ACKNOWLEDGEMENTS] += 1
+    state.checks.counts[ACKNOWLEDGEMENTS] += 1
     if state.entries[slot].holder >= 0:
         state.consumers[consumer].acked += 1
         if state.entries[slot].holder != consumer:
@@ -79,7 +78,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     holder = state.entries[slot].holder
     acknowledge(state, out, slot, events.seq[i], events.ts_us[i])
     if holder >= 0:
-        update_availability_by_row(state, out, events, i, holder, BY_ACK, policy)
+        note_capacity_by_row(state, out, events, i, holder, BY_ACK, policy)
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
 
 
@@ -99,18 +98,14 @@ def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, 
     # The position after mark-delete, or the first of a ledger, which may follow the ledger of mark-delete.
     if entry == 0 or (ledger == common[0].mark_delete_ledger and entry == common[0].mark_delete_entry + 1):
         advance(state, out, seq, ts, policy.mark_delete_releases)
-        note_release(common)
+        note_release(state, out)
 
 
 @compiled
-def note_release(common: Records) -> None:
-    """Stops the kernel if mark-delete has reached the position that a recently joined consumer waits for."""
-    recent = (common[0].join_release_ledger, common[0].join_release_entry)
-    if (
-        common[0].join_release_ledger != UNKNOWN
-        and (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1) >= recent
-    ):
-        common[0].stop_reason = RELEASED
+def note_release(state: State, out: Output) -> None:
+    """Stops the kernel if mark-delete releases a recently joined consumer."""
+    if is_released(state):
+        out.stop[0] = RELEASED
 
 
 @compiled
@@ -144,7 +139,7 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
         left = messages_left(state, slot)
         charge(state, slot, held, left - entries[slot].unacked)
         entries[slot].unacked = left
-        update_availability_by_row(state, out, events, i, held, BY_ACK, policy)
+        note_capacity_by_row(state, out, events, i, held, BY_ACK, policy)
     for at in range(first, first + count):
         if state.words[at] != 0:
             return

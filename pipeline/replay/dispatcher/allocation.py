@@ -27,6 +27,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     State,
     blank,
     common_of,
+    zeros,
 )
 
 # A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
@@ -85,9 +86,7 @@ def make_room(
     state = _roomy_entries(state, need.entries, open_entries_max)
     state = _roomy_hashes(state, need.entries)
     if len(state.consumers) < need.consumers:
-        consumers = np.zeros(2 * need.consumers, dtype=state.consumers.dtype).view(np.recarray)
-        consumers[: len(state.consumers)] = state.consumers
-        state = state._replace(consumers=consumers)
+        state = _roomy_consumers(state, 2 * need.consumers)
     if common["words_used"] + need.words > state.words.size:
         state = _compacted_words(state, need.words)
     if common["ledgers"] + need.ledgers > state.ledger_ids.size:
@@ -127,8 +126,13 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     table = empty_table(grown)
     _index(table, entries.ledger, entries.entry)
     state.common[0].free_entries += grown - size
+    evidence_seq = np.full(grown, UNKNOWN, dtype=np.int64)
+    evidence_seq[:size] = state.checks.evidence_seq
     return state._replace(
-        entries=entries, entry_table=table, entries_free=_grown_stack(state.entries_free, free, size, grown)
+        entries=entries,
+        entry_table=table,
+        entries_free=_grown_stack(state.entries_free, free, size, grown),
+        checks=state.checks._replace(evidence_seq=evidence_seq),
     )
 
 
@@ -143,8 +147,26 @@ def _roomy_hashes(state: State, rows: int) -> State:
     _index(table, hashes.hash, hashes.zero)
     state.common[0].free_hashes += grown - size
     return state._replace(
-        hashes=hashes, hash_table=table, hashes_free=_grown_stack(state.hashes_free, free, size, grown)
+        hashes=hashes,
+        hash_table=table,
+        hashes_free=_grown_stack(state.hashes_free, free, size, grown),
+        waits=state.waits._replace(hashes=_grown(state.waits.hashes, grown)),
     )
+
+
+def _roomy_consumers(state: State, size: int) -> State:
+    waits, limits = state.waits, state.limits
+    return state._replace(
+        consumers=_with_zeros(state.consumers, size),
+        waits=waits._replace(consumers=_with_zeros(waits.consumers, size)),
+        limits=limits._replace(consumers=_with_zeros(limits.consumers, size)),
+    )
+
+
+def _with_zeros(records: Records, size: int) -> Records:
+    result = zeros(records.dtype, size)
+    result[: records.size] = records
+    return result
 
 
 def _slots(used: int, rows: int) -> int:

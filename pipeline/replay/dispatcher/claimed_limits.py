@@ -1,7 +1,7 @@
 """The claimed limits of unacknowledged messages in the state: which are in force, and which the broker contradicts."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.availability import READY
-from dispatch_audit.pipeline.replay.state.output import CONTRADICTED
+from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, Output
 from dispatch_audit.pipeline.replay.state.state import (
     CLAIM_CONTRADICTED,
     CLAIM_DISREGARDED,
@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
     State,
-    common_of,
+    record_of,
 )
 
 
@@ -73,10 +73,10 @@ class ContradictedLimit(NamedTuple):
 
 def take_limits(state: State, in_force: SettingsInForce) -> None:
     """Takes over the limits that are in force, but for those that are disregarded."""
-    common = common_of(state)
+    common, seen = record_of(state.common), record_of(state.limits.common)
     for name, limit in _LIMITS.items():
         known = in_force.is_known(name)
-        stands = common[f"{limit.of}_claim"] == CLAIM_STANDS
+        stands = seen[f"{limit.of}_claim"] == CLAIM_STANDS
         common[limit.at_most] = in_force.highest(name) if known and stands else 0
         if known or not stands:
             # Where the limit is unknown, the former one still explains why the broker holds back.
@@ -86,16 +86,15 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
 
 def stand_again(state: State, setting: str) -> None:
     """Judges by a limit again, because a row says another one; what was counted about the former one is dropped."""
-    common, of = common_of(state), _LIMITS[setting].of
-    for name in ("claim", "passes", "held_back", "kept_from_seq", "kept_to_seq"):
-        common[f"{of}_{name}"] = CLAIM_STANDS if name == "claim" else 0
-    common["most_held" if of == "consumer" else "most_unacked"] = 0
+    seen, of = record_of(state.limits.common), _LIMITS[setting].of
+    for name in ("claim", "passes", "held_back", "kept_from_seq", "kept_to_seq", "most"):
+        seen[f"{of}_{name}"] = CLAIM_STANDS if name == "claim" else 0
     if of == "consumer":
-        common["consumer_stood"] = 0
+        seen["consumer_stood"] = 0
         for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood"):
-            state.consumers.view(np.ndarray)[name] = 0
+            state.limits.consumers.view(np.ndarray)[name] = 0
     else:
-        common["full_since_ts"] = common["full"] = 0
+        seen["full_since_ts"] = record_of(state.common)["full"] = 0
 
 
 def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, int] | None:
@@ -104,44 +103,44 @@ def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, 
     It held back at it so often, and no less often than it was passed; a limit of consumers is also kept if each pass of
     it came between two long times of holding back. Before and after that it may have another limit.
     """
-    common, of = common_of(state), _LIMITS[setting].of
-    held_back, passes = int(common[f"{of}_held_back"]), int(common[f"{of}_passes"])
-    stood = int(common["consumer_stood"]) if setting == UNACKED_PER_CONSUMER else 0
+    seen, of = record_of(state.limits.common), _LIMITS[setting].of
+    held_back, passes = int(seen[f"{of}_held_back"]), int(seen[f"{of}_passes"])
+    stood = int(seen["consumer_stood"]) if setting == UNACKED_PER_CONSUMER else 0
     if held_back < max(times_min, passes) and stood < max(passes, 1):
         return None
-    return int(common[f"{of}_kept_from_seq"]), int(common[f"{of}_kept_to_seq"])
+    return int(seen[f"{of}_kept_from_seq"]), int(seen[f"{of}_kept_to_seq"])
 
 
-def disregard(state: State) -> list[ContradictedLimit]:
+def disregard(state: State, out: Output) -> list[ContradictedLimit]:
     """Drops the limits that the kernel has found contradicted, and that anything waits for them."""
-    common: Any = common_of(state)
+    common, seen = record_of(state.common), record_of(state.limits.common)
     found: list[ContradictedLimit] = []
     for name, limit in _LIMITS.items():
-        if common[f"{limit.of}_claim"] != CLAIM_CONTRADICTED:
+        if seen[f"{limit.of}_claim"] != CLAIM_CONTRADICTED:
             continue
         of_consumer = limit.cause == UNACKED_LIMIT_CONSUMER
         found.append(
             ContradictedLimit(
                 name,
                 NAMES[limit.cause],
-                TracePoint(int(common["contradicted_seq"]), int(common["contradicted_ts"])),
-                int(common["passed_seq" if of_consumer else "subscription_passed_seq"]),
-                int(common[f"{limit.of}_passes"]),
-                int(common[f"{limit.of}_held_back"]),
-                int(common["most_held" if of_consumer else "most_unacked"]),
-                int(common["most_held_by"]) if of_consumer else NOBODY,
+                TracePoint(int(seen["contradicted_seq"]), int(seen["contradicted_ts"])),
+                int(seen[f"{limit.of}_passed_seq"]),
+                int(seen[f"{limit.of}_passes"]),
+                int(seen[f"{limit.of}_held_back"]),
+                int(seen[f"{limit.of}_most"]),
+                int(seen["consumer_most_by"]) if of_consumer else NOBODY,
             )
         )
-        common[f"{limit.of}_claim"] = CLAIM_DISREGARDED
+        seen[f"{limit.of}_claim"] = CLAIM_DISREGARDED
         common[limit.at_most] = common[limit.blocks_at] = 0
-        hashes = state.hashes.view(np.ndarray)
-        hashes["why"][hashes["why"] == limit.cause] = READY
+        waits = state.waits.hashes.view(np.ndarray)
+        waits["why"][waits["why"] == limit.cause] = READY
         if of_consumer:
             _unblock_all(state)
         else:
             common["blocked_on_unacked"] = common["full"] = 0
-    if common["stop_reason"] == CONTRADICTED:
-        common["stop_reason"] = 0
+    if out.stop[0] == CONTRADICTED:
+        out.stop[0] = 0
     return found
 
 
@@ -149,7 +148,8 @@ def _unblock_all(state: State) -> None:
     consumers = state.consumers.view(np.ndarray)
     consumers["permits"] += consumers["withheld"]
     consumers["withheld"] = consumers["blocked"] = 0
-    consumers["cause"][consumers["cause"] == UNACKED_LIMIT_CONSUMER] = READY
+    causes = state.waits.consumers.view(np.ndarray)["cause"]
+    causes[causes == UNACKED_LIMIT_CONSUMER] = READY
 
 
 def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us: int) -> None:
@@ -160,9 +160,9 @@ def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us:
         read_position: of a snapshot.
         since_us: the broker took the snapshot at this time or later.
     """
-    common = common_of(state)
-    if read_position is None or not 0 < common["full_since_ts"] < since_us:
+    seen = record_of(state.limits.common)
+    if read_position is None or not 0 < seen["full_since_ts"] < since_us:
         return
-    before = int(common["unread_ledger"]), int(common["unread_entry"])
+    before = int(seen["unread_ledger"]), int(seen["unread_entry"])
     if before[0] == UNKNOWN or read_position < before:
-        common["unread_ledger"], common["unread_entry"] = read_position
+        seen["unread_ledger"], seen["unread_entry"] = read_position

@@ -57,7 +57,7 @@ def end_delays(state: State, out: Output, seq: int, ts: int, policy: Policy) -> 
             continue
         at = entries[slot].hash_at
         # Nothing of the hash may seem to happen before what has happened already.
-        since = max(entries[slot].due_ts, hashes[at].clear_ts)
+        since = max(entries[slot].due_ts, state.waits.hashes[at].clear_ts)
         if hashes[at].ready == 0:
             count_waiting(hashes, at, since)
             explain(state, out, at, seq, since, BY_DUE, policy.report_min_us)
@@ -73,16 +73,16 @@ def end_delays(state: State, out: Output, seq: int, ts: int, policy: Policy) -> 
 @compiled
 def note_overdue(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
     """Reports a hash as starved if an entry of it was due for `longest_us`; call before the entry is sent."""
-    entries, hashes, consumers = state.entries, state.hashes, state.consumers
+    entries, hashes, waits = state.entries, state.hashes, state.waits.consumers
     at = entries[slot].hash_at
     owner = hashes[at].owner
     # One that an administrator may have skipped need not be sent (E6).
     marks = entries[slot].marks & (WAITING | DUE | SENT | MAYBE_SKIPPED)
     if marks != WAITING | DUE or hashes[at].away == 1 or owner < 0:
         return
-    if consumers[owner].cause != READY:
+    if waits[owner].cause != READY:
         return
-    from_ts = max(entries[slot].due_ts, hashes[at].free_ts, consumers[owner].cause_ts)
+    from_ts = max(entries[slot].due_ts, hashes[at].free_ts, waits[owner].cause_ts)
     if ts - from_ts >= longest_us:
         report_starved(state, out, at, slot, seq, ts, ended_by, entries[slot].due_seq, from_ts, 0)
 

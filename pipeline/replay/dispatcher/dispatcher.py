@@ -14,7 +14,6 @@ from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.rate_limits import Sent
 from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
@@ -28,6 +27,7 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     take_limits,
 )
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position, without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -64,6 +64,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     Records,
     common_of,
     new_state,
+    record_of,
 )
 from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
@@ -77,7 +78,7 @@ _consumer_left = EntryPoint(leave_and_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
 _remap = EntryPoint(draining.remap)
 _replay_rows = EntryPoint(kernel.replay)
-_update_availability = EntryPoint(update_availability)
+_note_capacity = EntryPoint(note_capacity)
 
 _FINDINGS_ROOM = 1024
 
@@ -135,7 +136,7 @@ class Dispatcher:
         self._routings = Routings()
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
-        common = common_of(self._state)
+        common = record_of(self._state.common)
         common["counts_indexes"] = counts_indexes
         common["publish_skew_us"] = policy.skew_us
         take_limits(self._state, monitor.in_force)
@@ -161,7 +162,7 @@ class Dispatcher:
     @property
     def checked(self) -> Ints:
         """How often the rules were checked so far (indexes `state.DISPATCHES`, `state.FIRST_DELIVERIES`, ...)."""
-        return self._state.checked
+        return self._state.checks.counts
 
     @property
     def permits_recorded(self) -> bool:
@@ -182,7 +183,7 @@ class Dispatcher:
     @property
     def sent_batches(self) -> list[bool]:
         """By the index of the consumer, whether it was sent a batch of several messages."""
-        largest: list[bool] = (self._state.consumers.view(np.ndarray)["largest"] > 1).tolist()
+        largest: list[bool] = (self._state.limits.consumers.view(np.ndarray)["largest"] > 1).tolist()
         return largest
 
     def counts(self, number: int) -> tuple[int, int]:
@@ -209,7 +210,7 @@ class Dispatcher:
         return None if ledger < 0 else (ledger, int(consumer[f"{name}_entry"]))
 
     def _consumer(self, number: int) -> Any:
-        """The record of a consumer, to be read and set by name; see `common_of`."""
+        """The record of a consumer, to be read and set by name; see `record_of`."""
         return self._state.consumers.view(np.ndarray)[self.consumers.of[number]]
 
     def connect(self, number: int, at: TracePoint) -> None:
@@ -224,7 +225,7 @@ class Dispatcher:
         index = self.consumers.of[number]
         consumer = self._consumer(number)
         if consumer["connected"] == 0:
-            common = common_of(self._state)
+            common = record_of(self._state.common)
             consumer["connected"] = 1
             consumer["joined_ledger"] = common["highest_dispatched_ledger"]
             consumer["joined_entry"] = common["highest_dispatched_entry"]
@@ -252,7 +253,7 @@ class Dispatcher:
 
     def short_until_us(self, number: int, at: TracePoint) -> int:
         """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
-        consumer = self._consumer(number)
+        consumer = self._state.waits.consumers.view(np.ndarray)[self.consumers.of[number]]
         if consumer["cause"] != READY:
             return at.ts_us
         return int(consumer["cause_ts"]) if consumer["former"] != READY else UNKNOWN
@@ -281,7 +282,7 @@ class Dispatcher:
 
     def _limit_look_ahead(self) -> None:
         # The limit grows with the number of consumers (contract 4.7).
-        common_of(self._state)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0
+        record_of(self._state.common)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0
 
     def open(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """Sets the policy that the first consumer decides, for as long as any consumer is connected."""
@@ -369,6 +370,7 @@ class Dispatcher:
         self._drain_output()
         self._collector.end_open_episodes()
         self._state = without_entries(self._state)
+        self._out.stop[0] = 0
         self.monitor.suspend()
 
     def end_reset(self, at: TracePoint) -> None:
@@ -396,17 +398,17 @@ class Dispatcher:
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
         state, mapping = self._state, self._mapping
-        common = common_of(state)
-        decided = decisions(events, bool(common["starts_seen"]))
+        limits = record_of(state.limits.common)
+        decided = decisions(events, bool(common_of(state)["starts_seen"]))
         sent = np.flatnonzero(decided)
         self.monitor.dispatched(Sent(events.ts_us[sent], events.value[sent]))
         at = 0
         while at < events.code.size:
             at = _replay_rows(state, self._out, events, consumers, hashes, mapping, at, self.policy)
-            if CLAIM_CONTRADICTED in (common["consumer_claim"], common["subscription_claim"]):
-                self._contradicted += disregard(state)
+            if CLAIM_CONTRADICTED in (limits["consumer_claim"], limits["subscription_claim"]):
+                self._contradicted += disregard(state, self._out)
                 self.monitor.forget_causes([found.cause for found in self._contradicted])
-            if common["stop_reason"] != 0:
+            if self._out.stop[0] != 0:
                 row = min(at, events.code.size - 1)
                 where = TracePoint(int(events.seq[row]), int(events.ts_us[row]))
                 named = int(events.ledger[row]), int(events.entry[row])
@@ -440,7 +442,7 @@ class Dispatcher:
         hashes = self._state.hashes
         used = hashes.hash != UNKNOWN
         hashes.held_max[used] = hashes.held[used] + hashes.held_elsewhere[used]
-        self._state.checked[:] = 0
+        self._state.checks.counts[:] = 0
         self._state.consumers.dispatched[:] = 0
         self._state.consumers.acked[:] = 0
         self._without_publish_told = int(self._state.common[0].without_publish)
@@ -461,7 +463,7 @@ class Dispatcher:
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
-        state, common = self._state, common_of(self._state)
+        state, common = self._state, record_of(self._state.common)
         self.monitor.reported(state, snapshot, self.consumers.of)
         look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
         for consumer in snapshot.consumers:
@@ -475,7 +477,7 @@ class Dispatcher:
             if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
                 common["permits_known_by"] = BY_SNAPSHOTS
                 self._consumer(consumer.consumer)["permits"] = consumer.permits
-                self._update_availability(index, at, BY_FLOW)
+                self._note_capacity(index, at, BY_FLOW)
 
     def settings_changed(self, at: TracePoint) -> None:
         """Takes over the limits that are in force from here on, or may be; `monitor.in_force` has them."""
@@ -486,7 +488,7 @@ class Dispatcher:
         take_limits(self._state, self.monitor.in_force)
         self._limit_look_ahead()
         for index in np.flatnonzero(self._state.consumers.connected).tolist():
-            self._update_availability(index, at, BY_SETTINGS)
+            self._note_capacity(index, at, BY_SETTINGS)
 
     def judge_anew(self, setting: str) -> None:
         """Judges by a limit of unacknowledged messages again, because a row says another one."""
@@ -501,8 +503,8 @@ class Dispatcher:
         taken, self._contradicted = self._contradicted, []
         return taken
 
-    def _update_availability(self, index: int, at: TracePoint, ended_by: int) -> None:
-        _update_availability(self._state, self._out, index, at.seq, at.ts_us, ended_by, self.policy.report_min_us)
+    def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
+        _note_capacity(self._state, self._out, index, at.seq, at.ts_us, ended_by, self.policy.report_min_us)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     @property
@@ -512,7 +514,7 @@ class Dispatcher:
     def _first_joins(self, at: TracePoint) -> None:
         """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
         self._end_delays(at)
-        common = common_of(self._state)
+        common = record_of(self._state.common)
         if common["last_dispatch_ts"] > 0:
             # Before the first dispatch the subscription may not have been there.
             self.monitor.idle_over(self._state, self._mapping, at, BY_JOIN)

@@ -1,11 +1,13 @@
-"""Finds, takes and frees slots of entries, and ties entries to their hashes."""
+"""Finds, takes and frees slots of entries, ties entries to their hashes, and marks them as read."""
 
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
 from dispatch_audit.pipeline.replay.state.read_position import was_read
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
+    DELAYED,
     DISPATCH_CONFIRMED,
     NOBODY,
     PASSED,
@@ -15,6 +17,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     SETTLING,
     UNKNOWN,
     UNLOOKED,
+    WAITING,
     State,
 )
 
@@ -49,6 +52,7 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries[slot].words_at = UNKNOWN
     entries[slot].named_ts = UNKNOWN
     entries[slot].due_ts = UNKNOWN
+    state.checks.evidence_seq[slot] = UNKNOWN
     if was_read(state, ledger, entry):
         entries[slot].marks = READ
         entries[slot].read_ts = 0
@@ -96,6 +100,40 @@ def _free_slot(state: State, slot: int) -> None:
     entries[slot].ledger = UNKNOWN
     state.entries_free[common[0].free_entries] = slot
     common[0].free_entries += 1
+
+
+@compiled
+def note_read(state: State, ledger: int, entry: int, seq: int, ts: int) -> None:
+    """Marks all entries up to a position as read: the dispatch in row `seq` shows it."""
+    common = state.common
+    if was_read(state, ledger, entry):
+        return
+    before_ledger, before_entry = common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry
+    common[0].highest_dispatched_ledger = ledger
+    common[0].highest_dispatched_entry = entry
+    for at in range(common[0].ledgers):
+        passed = state.ledger_ids[at]
+        if passed < before_ledger or passed > ledger:
+            continue
+        first = before_entry + 1 if passed == before_ledger else 0
+        last = entry if passed == ledger else state.ledger_ends[at]
+        # Positions below the first one of a ledger that the trace names have no slot.
+        _mark_read(state, passed, max(first, state.ledger_firsts[at]), last, seq, ts)
+
+
+@compiled
+def _mark_read(state: State, ledger: int, first: int, last: int, seq: int, ts: int) -> None:
+    entries, hashes = state.entries, state.hashes
+    for entry in range(first, last + 1):
+        slot = entry_at(state, ledger, entry)
+        if slot >= 0 and entries[slot].marks & READ == 0:
+            entries[slot].marks |= READ
+            entries[slot].read_ts = ts
+            if entries[slot].marks & WAITING != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
+                state.common[0].in_replay += 1
+                at = entries[slot].hash_at
+                if hashes[at].queue_first == slot:
+                    note_head_read(state, at, seq, ts)
 
 
 @compiled
@@ -150,9 +188,7 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].registered = 0
         hashes[at].left_sent_seq = UNKNOWN
         hashes[at].drained_from = NOBODY
-        hashes[at].read_ts = UNKNOWN
         hashes[at].owner = UNLOOKED
-        hashes[at].why = 0
         hashes[at].summed_to_ts = 0
         hashes[at].top_ledger = UNKNOWN
         hashes[at].waiting = 0
@@ -165,6 +201,7 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].draining_seq = UNKNOWN
         hashes[at].away = 0
         put(state.hash_table, sticky_hash, 0, at)
+        begin_hash(state, at)
     entries[slot].hash_at = at
     entries[slot].murmur = murmur
     entries[slot].key_id = key_id

@@ -1,12 +1,17 @@
-"""What dispatches change besides the state of their entries.
+"""What consumers may be sent, and what the order of later dispatches is judged by.
 
-These are the unacked counts of consumers and the subscription, and permits (contract 4.14); and what the order of later
-dispatches is judged by: the first deliveries of a hash, and the redelivery count of an entry. Rules only read them.
+These are permits, the unacked counts of consumers and the subscription, and who is blocked on them (contract 4.14); and
+the first deliveries of a hash and the redelivery count of an entry.
 """
 
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
+from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
+from dispatch_audit.pipeline.replay.rules.limits_seen import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
+from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     MAYBE_SKIPPED,
@@ -102,3 +107,63 @@ def note_delivery(state: State, slot: int, sent: Dispatch, keeps_order: bool) ->
         hashes[at].top_ts = sent.ts_us
         hashes[at].top_consumer = sent.consumer
         hashes[at].top_key_id = sent.key_id
+
+
+@compiled
+def grant(state: State, consumer: int, permits: int) -> None:
+    """Adds the permits of a flow command to a consumer."""
+    state.common[0].permits_known_by = BY_FLOWS
+    if state.consumers[consumer].blocked == 1:
+        state.consumers[consumer].withheld += permits
+    else:
+        state.consumers[consumer].permits += permits
+
+
+@compiled
+def unblock(state: State, consumer: int, ts: int) -> None:
+    """Unblocks a consumer: the permits that it asked for while blocked on unacked messages count from now on (4.14)."""
+    consumers = state.consumers
+    if consumers[consumer].blocked == 1:
+        consumers[consumer].unblocked_ts = ts
+    consumers[consumer].blocked = 0
+    consumers[consumer].permits += consumers[consumer].withheld
+    consumers[consumer].withheld = 0
+
+
+@compiled
+def _is_half_free(state: State, consumer: int) -> bool:
+    blocks_at = state.common[0].blocks_at
+    return bool(blocks_at <= 0 or state.consumers[consumer].unacked <= blocks_at // 2)
+
+
+@compiled
+def note_capacity(
+    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
+) -> None:
+    """Blocks or unblocks a consumer, and tells the observers; called after every change of what it may be sent.
+
+    Args:
+        state: the state.
+        out: receives the interval that ends, in which it could be sent nothing.
+        consumer: the index of the consumer.
+        seq: the row of the change.
+        ts: the time of the row, in microseconds.
+        ended_by: the kind of change, see `output.ENDINGS`.
+        report_min_us: shorter intervals are not reported.
+    """
+    consumers, blocks_at = state.consumers, state.common[0].blocks_at
+    if blocks_at > 0 and consumers[consumer].unacked >= blocks_at:
+        consumers[consumer].blocked = 1
+    # A new limit takes effect with the next acknowledgement (4.14).
+    elif consumers[consumer].blocked == 1 and ended_by != BY_SETTINGS and _is_half_free(state, consumer):
+        unblock(state, consumer, ts)
+    note_at_limit(state, consumer, ts)
+    update_availability(state, out, consumer, seq, ts, ended_by, report_min_us)
+
+
+@compiled
+def note_capacity_by_row(
+    state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy
+) -> None:
+    """Calls `note_capacity` after a row of the trace."""
+    note_capacity(state, out, consumer, events.seq[i], events.ts_us[i], ended_by, policy.report_min_us)

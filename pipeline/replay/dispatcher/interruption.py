@@ -3,13 +3,14 @@
 Consumers stay connected, unless joins and leaves may be missing too; then the caller judges nothing by them.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from dispatch_audit.pipeline.replay.state.state import (
     UNKNOWN,
     Ints,
+    Records,
     State,
     common_of,
     new_state,
@@ -26,7 +27,6 @@ _KEPT_IN_COMMON: Final = (
     "counts_indexes",
     "last_dispatch_seq",
     "last_dispatch_ts",
-    "next_sample_ts",
     "last_seq",
     "look_ahead_limit",
     "unacked_max",
@@ -35,23 +35,6 @@ _KEPT_IN_COMMON: Final = (
     "unacked_limit",
     "read_batch_max",
     "publish_skew_us",
-    "consumer_claim",
-    "consumer_passes",
-    "consumer_held_back",
-    "consumer_stood",
-    "passed_seq",
-    "most_held",
-    "most_held_by",
-    "subscription_claim",
-    "subscription_passes",
-    "subscription_held_back",
-    "subscription_passed_seq",
-    "most_unacked",
-    "contradicted_seq",
-    "contradicted_ts",
-    "look_ahead_us",
-    "blocked_on_unacked_us",
-    "blocked_on_unacked_until_ts",
     "first_published_ledger",
     "first_published_entry",
     "last_published_ledger",
@@ -60,35 +43,58 @@ _KEPT_IN_COMMON: Final = (
     "unseen_until_ts",
     "skip_begun_ts",
 )
-_DROPPED_OF_CONSUMERS: Final = (
-    "held",
-    "unacked",
-    "maybe_skipped",
-    "filled",
-    "permits",
-    "blocked",
-    "withheld",
-    "cause",
-    "former",
-    "recent",
-    "full_ts",
-    "freed_ts",
-    "freed_from_ts",
-    "passing",
-    "stood",
+_KEPT_OF_WAITS: Final = (
+    "next_sample_ts",
+    "look_ahead_us",
+    "blocked_on_unacked_us",
+    "blocked_on_unacked_until_ts",
 )
+_KEPT_OF_LIMITS: Final = (
+    "consumer_claim",
+    "consumer_passes",
+    "consumer_held_back",
+    "consumer_stood",
+    "consumer_passed_seq",
+    "consumer_most",
+    "consumer_most_by",
+    "subscription_claim",
+    "subscription_passes",
+    "subscription_held_back",
+    "subscription_passed_seq",
+    "subscription_most",
+    "contradicted_seq",
+    "contradicted_ts",
+)
+# Of consumers, what depends on entries.
+_DROPPED: Final = ("held", "unacked", "maybe_skipped", "filled", "permits", "blocked", "withheld")
+_DROPPED_OF_WAITS: Final = ("cause", "former", "recent")
+_DROPPED_OF_LIMITS: Final = ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood")
 
 
 def without_entries(state: State) -> State:
     """A state with the same consumers and counts, and without entries and hashes; its arrays have the same sizes."""
     found = new_state(state.entries.size, state.hashes.size, 0, state.words.size, state.ledger_ids.size)
-    common, before = common_of(found), common_of(state)
-    for name in _KEPT_IN_COMMON:
-        common[name] = before[name]
-    consumers: Any = state.consumers.copy()
-    for name in _DROPPED_OF_CONSUMERS:
-        consumers[name] = 0
-    return found._replace(consumers=consumers.view(np.recarray), checked=state.checked)
+    kept = (
+        (found.common, state.common, _KEPT_IN_COMMON),
+        (found.waits.common, state.waits.common, _KEPT_OF_WAITS),
+        (found.limits.common, state.limits.common, _KEPT_OF_LIMITS),
+    )
+    for common, before, names in kept:
+        for name in names:
+            common[name] = before[name]
+    return found._replace(
+        consumers=_without(state.consumers, _DROPPED),
+        waits=found.waits._replace(consumers=_without(state.waits.consumers, _DROPPED_OF_WAITS)),
+        limits=found.limits._replace(consumers=_without(state.limits.consumers, _DROPPED_OF_LIMITS)),
+        checks=found.checks._replace(counts=state.checks.counts),
+    )
+
+
+def _without(records: Records, names: tuple[str, ...]) -> Records:
+    found: Records = records.copy()
+    for name in names:
+        found[name] = 0
+    return found
 
 
 def highest_position(state: State) -> tuple[int, int]:

@@ -5,19 +5,17 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 """
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
-    LOOKS_OF_A_STALL,
-    grant,
-    is_idle,
-    stalls,
-    unblock,
-    update_availability_by_row,
-)
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_look, note_look, stalls
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_delivery
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
+    grant,
+    note_capacity_by_row,
+    note_delivery,
+    unblock,
+)
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
@@ -31,7 +29,7 @@ from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE, Code, Event
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
-from dispatch_audit.pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
+from dispatch_audit.pipeline.replay.rules.limits_seen import note_dispatch, note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.missing_publishes import (
     note_late_publish,
@@ -44,6 +42,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     BY_REDELIVER,
     GIVES_UP,
     SAMPLE,
+    STALLED,
     Output,
     nearly_full,
 )
@@ -54,11 +53,13 @@ from dispatch_audit.pipeline.replay.state.state import (
     CLOSED,
     DELAYED,
     DISPATCH_CONFIRMED,
+    DISPATCHES,
     MAYBE_SKIPPED,
     NACKED,
     NO_RESET,
     PASSED,
     SENT,
+    STICKY_DISPATCHES,
     UNKNOWN,
     UNLOOKED,
     VAGUE,
@@ -66,6 +67,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     Ints,
     State,
 )
+from dispatch_audit.pipeline.replay.state.unconfirmed import expect_end, see_end, withdraw
 
 PUBLISH = int(Code.PUBLISH)
 PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
@@ -108,21 +110,20 @@ def replay(
 
     Returns:
         The first row that was not applied: the number of rows, or less if the caller has to empty `out` first or to
-        handle `stop_reason`.
+        handle `out.stop`.
     """
-    common = state.common
     for i in range(start, events.code.size):
-        if nearly_full(out, state.hashes.size) or common[0].stop_reason != 0:
+        if nearly_full(out, state.hashes.size) or out.stop[0] != 0:
             return i
-        if events.ts_us[i] >= common[0].next_sample_ts:
-            common[0].stop_reason = SAMPLE
+        if events.ts_us[i] >= state.waits.common[0].next_sample_ts:
+            out.stop[0] = SAMPLE
             return i
         _pass_time(state, out, events, i, consumers[i], policy)
-        code = events.code[i]
-        decided = code == DISPATCH_START or (code == DISPATCH_END and common[0].starts_seen == 0)
-        stalled = decided and stalls(state, events.seq[i], events.ts_us[i], policy.stall_threshold_us)
-        if stalled or _may_end_a_stall(state, events, i, policy.stall_threshold_us):
+        stall = _stop_for_a_stall(state, events, i, policy.stall_threshold_us)
+        if stall != 0:
+            out.stop[0] = stall
             return i
+        code = events.code[i]
         if code in (DISPATCH_START, DISPATCH_END):
             _dispatched(state, out, events, i, consumers[i], hashes, mapping, policy)
         elif code in (ACK_START, ACK_END):
@@ -137,12 +138,12 @@ def replay(
             _redelivered(state, out, events, i, consumers[i], policy)
         elif code == FLOW:
             grant(state, consumers[i], events.value[i])
-            update_availability_by_row(state, out, events, i, consumers[i], BY_FLOW, policy)
+            note_capacity_by_row(state, out, events, i, consumers[i], BY_FLOW, policy)
         elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
             releases = policy.mark_delete_releases
             jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
-            note_release(state.common)
-    common[0].last_seq = events.seq[-1]
+            note_release(state, out)
+    state.common[0].last_seq = events.seq[-1]
     return events.code.size
 
 
@@ -155,16 +156,28 @@ def _pass_time(state: State, out: Output, events: Events, i: int, consumer: int,
     if common[0].next_due_ts != UNKNOWN and ts >= common[0].next_due_ts:
         end_delays(state, out, events.seq[i - 1] if i > 0 else common[0].last_seq, ts, policy)
     note_limits(state, ts)
+    if common[0].subscription_max > 0 or state.limits.common[0].full_since_ts > 0:
+        note_full(state, ts)
+
+
+@compiled
+def _stop_for_a_stall(state: State, events: Events, i: int, longest_us: int) -> int:
+    """Why the kernel has to stop in front of a row after nothing was sent for long; 0: it has not."""
+    code = events.code[i]
+    decided = code == DISPATCH_START or (code == DISPATCH_END and state.common[0].starts_seen == 0)
+    if decided and stalls(state, events.seq[i], events.ts_us[i], longest_us):
+        return STALLED
+    return GIVES_UP if _may_end_a_stall(state, events, i, longest_us) else 0
 
 
 @compiled
 def _may_end_a_stall(state: State, events: Events, i: int, longest_us: int) -> bool:
-    """Whether a row takes an entry from a consumer after nothing was sent for long, and the kernel stops for that.
+    """Whether a row takes an entry from a consumer after nothing was sent for long, and it is time to look at it.
 
     Who held what shows in front of the row only. While such rows come and still nothing is sent, some of them do.
     """
-    common, ts, code = state.common, events.ts_us[i], events.code[i]
-    if ts - common[0].looked_ts < longest_us // LOOKS_OF_A_STALL or not is_idle(state, ts, longest_us):
+    ts, code = events.ts_us[i], events.code[i]
+    if not may_look(state, ts, longest_us):
         return False
     if code in (ACK_START, ACK_END, ACK_PART_START, ACK_PART_END, REDELIVER):
         slot = entry_at(state, events.ledger[i], events.entry[i])
@@ -172,8 +185,7 @@ def _may_end_a_stall(state: State, events: Events, i: int, longest_us: int) -> b
             return False
     elif code != REDELIVER_ALL:
         return False
-    common[0].looked_ts = ts
-    common[0].stop_reason = GIVES_UP
+    note_look(state, ts)
     return True
 
 
@@ -200,7 +212,7 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
             return
         return_and_wait(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
     unblock(state, consumer, events.ts_us[i])
-    update_availability_by_row(state, out, events, i, consumer, BY_REDELIVER, policy)
+    note_capacity_by_row(state, out, events, i, consumer, BY_REDELIVER, policy)
 
 
 @compiled
@@ -292,6 +304,9 @@ def _dispatched(
     if policy.unordered_us > 0:
         # A dispatch that seemed to overtake it may have been decided after it and recorded before it.
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
+    state.checks.counts[DISPATCHES] += 1
+    if policy.sticky:
+        state.checks.counts[STICKY_DISPATCHES] += 1
     check_owner(state, out, slot, sent, policy.sticky)
     # A consumer that a reset closed got it from the dispatcher before the reset.
     if state.consumers[consumer].leaving != CLOSED:
@@ -305,6 +320,8 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
     vague = _perhaps_returned(state, slot, sent, policy)
     late_us = policy.unordered_us
     check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, vague and late_us > 0)
+    if state.common[0].resetting == NO_RESET:
+        note_dispatch(state, out, slot, sent)
     note_delivery(state, slot, sent, policy.keeps_order)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
@@ -317,7 +334,7 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
         entries[slot].marks |= VAGUE
     if events.code[i] == DISPATCH_END:
         entries[slot].marks |= DISPATCH_CONFIRMED
-    update_availability_by_row(state, out, events, i, consumer, BY_DISPATCH, policy)
+    note_capacity_by_row(state, out, events, i, consumer, BY_DISPATCH, policy)
 
 
 @compiled

@@ -12,7 +12,6 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     return_to_replay,
     stop_waiting,
 )
-from dispatch_audit.pipeline.replay.rules.unconfirmed import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import (
     BY_LEAVE,
@@ -40,6 +39,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     WAITING,
     State,
 )
+from dispatch_audit.pipeline.replay.state.unconfirmed import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 
@@ -176,6 +176,7 @@ def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: in
         expect_end(state, out, slot)
         note_unsent(state, out, slot)
         entries[slot].sent_seq = UNKNOWN
+        state.checks.evidence_seq[slot] = UNKNOWN
         entries[slot].words_at = UNKNOWN
         entries[slot].marks &= DELAYED | UNPUBLISHED
         entries[slot].marks |= BEFORE_RESET

@@ -3,12 +3,12 @@
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
     end_unavailability,
     note_starved,
-    update_availability,
 )
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.delays import note_overdue_of
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import (
     Output,
@@ -63,7 +63,7 @@ def change_owners(
                 begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            update_availability(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
+            note_capacity(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
 
 
 @compiled

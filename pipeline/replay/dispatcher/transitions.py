@@ -26,12 +26,11 @@ How the states show in a slot:
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
-from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_filled, note_sent
-from dispatch_audit.pipeline.replay.rules.unconfirmed import note_unsent
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
-from dispatch_audit.pipeline.replay.state.read_position import READ_US, note_read
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
@@ -40,7 +39,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     DISPATCH_CONFIRMED,
     IN_BACKLOG,
-    IN_EVIDENCE,
     MAYBE_SKIPPED,
     NACKED,
     NOBODY,
@@ -58,6 +56,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     WAITING,
     State,
 )
+from dispatch_audit.pipeline.replay.state.unconfirmed import note_unsent
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 # The marks that a dispatch removes.
@@ -66,7 +65,6 @@ _UNTIL_SENT = (
     | MAYBE_SKIPPED
     | RETURNED
     | ACKED_WHILE_QUEUED
-    | IN_EVIDENCE
     | NACKED
     | REPLAYED
     | REPEATED

@@ -22,6 +22,7 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.unacked_limits import check_unacked
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
@@ -29,24 +30,22 @@ from dispatch_audit.pipeline.replay.state.state import (
     COUNTED_DISPATCHES,
     DELAYED,
     DISPATCH_CONFIRMED,
-    DISPATCHES,
     FIRST_DELIVERIES,
     LEAVING,
+    LIMITED_DISPATCHES,
     MAYBE_SKIPPED,
     NO_RESET,
     NOBODY,
     PASSED,
     RETURNED,
     SENT,
-    STICKY_DISPATCHES,
     VAGUE,
-    State,
 )
 from dispatch_audit.pipeline.replay.state.waiting_queues import older_waiting
 
 
 @compiled
-def _certainly_held(state: State, slot: int, before_us: int) -> bool:
+def _certainly_held(state: Seen, slot: int, before_us: int) -> bool:
     entries = state.entries
     holder = entries[slot].holder
     return bool(
@@ -58,7 +57,7 @@ def _certainly_held(state: State, slot: int, before_us: int) -> bool:
 
 
 @compiled
-def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
+def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
     """An entry of the hash that another consumer certainly holds, if possible one whose dispatch ended; -1: none."""
     hashes, entries = state.hashes, state.entries
     at = sent.hash_at
@@ -79,7 +78,7 @@ def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
 
 
 @compiled
-def _older_of_a_leaver(state: State, slot: int, sent: Dispatch, before_us: int) -> int:
+def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -> int:
     """An older entry of the hash whose holder, not the receiver, is about to leave or has just left; -1: none.
 
     In both cases the dispatched entry passes it: the leaver still holds the older one, or it waits again (3.6).
@@ -102,7 +101,7 @@ def _older_of_a_leaver(state: State, slot: int, sent: Dispatch, before_us: int) 
 
 
 @compiled
-def _perhaps_dropped(state: State, sent: Dispatch) -> int:
+def _perhaps_dropped(state: Seen, sent: Dispatch) -> int:
     """An entry of the hash at another consumer that the broker may have dropped for an administrator (E6); -1: none."""
     entries = state.entries
     slot = state.hashes[sent.hash_at].first
@@ -128,7 +127,7 @@ def _is_settled(marks: int) -> bool:
 
 
 @compiled
-def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
+def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
     """Checks V5, V6: no older entry of the hash waits. Entries that may be overtaken (E1, E2, E6) are reported too."""
     hashes, at = state.hashes, sent.hash_at
     other = NOBODY
@@ -154,7 +153,7 @@ def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, befo
 
 
 @compiled
-def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
+def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
     """Checks V8: the redelivery count is the number of redeliver commands that returned the entry.
 
     Where the dispatch may be older than the last of them (`before_return`), the count may be one lower.
@@ -162,7 +161,6 @@ def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch
     entries = state.entries
     if sent.redelivery_count < 0:
         return
-    state.checked[COUNTED_DISPATCHES] += 1
     expected = entries[slot].redelivered
     lost = sent.redelivery_count < expected and entries[slot].marks & COUNT_LOST != 0
     # The count may be one higher if a redeliver row was recorded before it took effect.
@@ -175,7 +173,7 @@ def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch
 
 
 @compiled
-def check_owner(state: State, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
+def check_owner(state: Seen, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
     """Checks V2, V12: the entry goes to the owner of its hash.
 
     Args:
@@ -185,9 +183,6 @@ def check_owner(state: State, out: Output, slot: int, sent: Dispatch, sticky: bo
         sent: the dispatch.
         sticky: whether consumers declare their hashes (STICKY), so that other hashes have no owner.
     """
-    state.checked[DISPATCHES] += 1
-    if sticky:
-        state.checked[STICKY_DISPATCHES] += 1
     if sent.owner != sent.consumer:
         row = report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
         out.findings[row].other_consumer = sent.owner
@@ -195,7 +190,7 @@ def check_owner(state: State, out: Output, slot: int, sent: Dispatch, sticky: bo
 
 @compiled
 def check_dispatch(
-    state: State,
+    state: SeenByRules,
     out: Output,
     slot: int,
     sent: Dispatch,
@@ -204,6 +199,8 @@ def check_dispatch(
     before_return: bool,
 ) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`).
+
+    Each reads the state only, so any of them may be left out, be asked twice, or in another order.
 
     Args:
         state: the state before the dispatch takes effect.
@@ -215,27 +212,52 @@ def check_dispatch(
         keeps_order: False where the subscription promises no order of a hash across consumers.
         before_return: whether it may have been decided before the redeliver command that last returned the entry.
     """
-    entries = state.entries
     before_us = sent.ts_us - unordered_us
+    check_single_holder(state, out, slot, sent, before_us)
+    check_early_duplicate(state, out, slot, sent, before_us)
+    if state.common[0].resetting != NO_RESET:
+        # Waiting entries and counts may belong to the old dispatcher or to the new one: nothing is certain.
+        return
+    _count_checks(state, slot, sent, keeps_order)
+    check_overtaking(state, out, slot, sent, before_us)
+    check_redelivery_count(state, out, slot, sent, before_return)
+    check_unacked(state, out, slot, sent)
+    if keeps_order:
+        check_first_delivery(state, out, slot, sent, before_us)
+
+
+@compiled
+def _count_checks(state: SeenByRules, slot: int, sent: Dispatch, keeps_order: bool) -> None:
+    """Counts a dispatch for the rules that are held against some dispatches only."""
+    common, counts = state.common, state.checks.counts
+    if sent.redelivery_count >= 0:
+        counts[COUNTED_DISPATCHES] += 1
+    if common[0].unacked_max > 0 or common[0].subscription_max > 0:
+        counts[LIMITED_DISPATCHES] += 1
+    if keeps_order and is_first_delivery(state.entries[slot].marks):
+        counts[FIRST_DELIVERIES] += 1
+
+
+@compiled
+def check_single_holder(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
+    """Checks V1, V3: no other consumer holds an entry of the hash."""
     other = _foreign_holding(state, sent, before_us)
     if other < 0:
         other = _perhaps_dropped(state, sent)
     if other >= 0:
         report_against(state, out, SINGLE_HOLDER, slot, sent, other)
-    marks = entries[slot].marks
+
+
+@compiled
+def check_early_duplicate(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
+    """Checks V7: the entry is neither held nor deleted."""
     if _certainly_held(state, slot, before_us):
         report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
-    elif entries[slot].holder < 0 and _is_settled(marks) and state.common[0].resetting == NO_RESET:
+        return
+    settled = state.entries[slot].holder < 0 and _is_settled(state.entries[slot].marks)
+    if settled and state.common[0].resetting == NO_RESET:
         row = report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
         out.findings[row].acknowledged = 1
-    if state.common[0].resetting != NO_RESET:
-        # Waiting entries and counts may belong to the old dispatcher or to the new one: nothing is certain.
-        return
-    _check_overtaking(state, out, slot, sent, before_us)
-    _check_redelivery_count(state, out, slot, sent, before_return)
-    check_unacked(state, out, slot, sent)
-    if is_first_delivery(marks) and keeps_order:
-        _check_first_delivery(state, out, slot, sent, before_us)
 
 
 @compiled
@@ -246,10 +268,11 @@ def is_first_delivery(marks: int) -> bool:
 
 
 @compiled
-def _check_first_delivery(state: State, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
+def check_first_delivery(state: Seen, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
     """Checks V4: no later entry of the hash was sent before."""
+    if not is_first_delivery(state.entries[slot].marks):
+        return
     hashes, at = state.hashes, sent.hash_at
-    state.checked[FIRST_DELIVERIES] += 1
     if (sent.ledger, sent.entry) > (hashes[at].top_ledger, hashes[at].top_entry) or hashes[at].top_ts > before_us:
         return
     row = report(state, out, FIRST_DELIVERY_ORDER, slot, sent)

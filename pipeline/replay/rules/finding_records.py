@@ -8,12 +8,11 @@ from dispatch_audit.pipeline.replay.state.output import (
     FINDINGS,
     Output,
 )
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 from dispatch_audit.pipeline.replay.state.state import (
-    IN_EVIDENCE,
     NOBODY,
     READ,
     UNKNOWN,
-    State,
 )
 
 
@@ -76,7 +75,7 @@ def _new_row(out: Output, rule: int, seq: int, ts_us: int, ledger: int, entry: i
 
 
 @compiled
-def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> int:
+def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> int:
     """Writes the finding that a dispatch broke a rule; returns the row, to which the rule may add values."""
     row = _new_row(out, rule, sent.seq, sent.ts_us, sent.ledger, sent.entry, sent.consumer)
     found, of_hash, of_entry = out.findings, state.hashes[sent.hash_at], state.entries[slot]
@@ -99,11 +98,11 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
 
 
 @compiled
-def report_against(state: State, out: Output, rule: int, slot: int, sent: Dispatch, other: int) -> int:
+def report_against(state: SeenByRules, out: Output, rule: int, slot: int, sent: Dispatch, other: int) -> int:
     """Writes the finding that a dispatch broke a rule because of another entry; returns the row."""
     row = report(state, out, rule, slot, sent)
     found, entries = out.findings, state.entries
-    entries[other].marks |= IN_EVIDENCE
+    state.checks.evidence_seq[other] = sent.seq
     found[row].other_consumer = entries[other].sent_to
     found[row].other_seq = entries[other].sent_seq
     found[row].other_ledger = entries[other].ledger

@@ -1,12 +1,13 @@
 """Reads the state of one hash from the state of the replay, for whoever asks who owned and held it at a moment."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
-from dispatch_audit.pipeline.replay.state.state import NOBODY, READ, UNKNOWN, WAITING, State
+from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import NOBODY, READ, UNKNOWN, WAITING
 
 
 class HashState(NamedTuple):
@@ -29,7 +30,7 @@ class HashState(NamedTuple):
     in_replay: int
 
 
-def hash_state(state: State, routing: RoutingArrays, sticky_hash: int) -> HashState:
+def hash_state(state: Seen, routing: RoutingArrays, sticky_hash: int) -> HashState:
     """Returns the state of a hash at this moment.
 
     Args:
@@ -38,7 +39,8 @@ def hash_state(state: State, routing: RoutingArrays, sticky_hash: int) -> HashSt
         sticky_hash: the hash; one without a pending or waiting entry has only an owner.
     """
     owner = int(owners_of(routing, np.array([sticky_hash], dtype=np.int64))[0])
-    hashes, entries = state.hashes, state.entries
+    hashes: Any = state.hashes
+    entries: Any = state.entries
     slots = np.flatnonzero(hashes.hash == sticky_hash)
     if not slots.size:
         return HashState(owner, {}, NOBODY, NOBODY, 0, 0)

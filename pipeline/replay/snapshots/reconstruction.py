@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     DISPATCH_CONFIRMED,
@@ -26,7 +27,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     VAGUE,
     WAITING,
     Ints,
-    State,
     common_of,
 )
 
@@ -72,7 +72,7 @@ class Reconstruction(NamedTuple):
 
 
 def reconstruct(
-    state: State, read_position: Position | None, returned_us: int, releases_at_read: bool
+    state: Seen, read_position: Position | None, returned_us: int, releases_at_read: bool
 ) -> Reconstruction:
     """The numbers of the dispatcher at this moment.
 
@@ -133,7 +133,7 @@ def _before(entries: Any, slots: Ints, position: Position) -> NDArray[np.bool_]:
 
 
 def _by_hash(
-    state: State, places: NDArray[Any], at: NDArray[Any], certain: NDArray[np.bool_], possible: NDArray[np.bool_]
+    state: Seen, places: NDArray[Any], at: NDArray[Any], certain: NDArray[np.bool_], possible: NDArray[np.bool_]
 ) -> tuple[dict[tuple[int, int], Bounds], dict[tuple[int, int], Bounds]]:
     hashes: Any = state.hashes.view(np.ndarray)
     draining: dict[tuple[int, int], Bounds] = {}

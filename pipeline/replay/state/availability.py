@@ -3,17 +3,17 @@
 from typing import Final
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.seen import Seen
 
 READY: Final = 0
 """No cause: the consumer can be sent something, or the hash has no open interval (`blocking.causes` has the others)."""
 
 
 @compiled
-def unavailable_us(state: State, consumer: int, ts: int) -> int:
+def unavailable_us(state: Seen, consumer: int, ts: int) -> int:
     """The time since its join for which a consumer could be sent nothing; 0 for nobody."""
     if consumer < 0:
         return 0
-    consumers = state.consumers
+    consumers = state.waits.consumers
     open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != READY else 0
     return int(consumers[consumer].unavailable_us + open_us)

@@ -40,7 +40,7 @@ ENDINGS: Final = (
     "due",
 )
 
-# Why the kernel stops in front of a row (`stop_reason`).
+# Why the kernel stops in front of a row (`Output.stop`).
 INTERVAL_OVER: Final = 1  # an interval of waiting is over
 STALLED: Final = 2  # nothing was sent to any consumer for long, until this row
 SAMPLE: Final = 3  # the next capacity sample is due
@@ -167,7 +167,7 @@ class Output(NamedTuple):
 
     `unsent` are the dispatches (by the seq of their start) that never reached the connection: findings that depend on
     them are dropped (TRACE_FORMAT, "Phases"). `withdrawn` are entries that for a while were perhaps neither pending nor
-    waiting.
+    waiting. `stop` is one number: why the kernel stops in front of the next row; 0: it goes on.
     """
 
     findings: Records  # of FINDING
@@ -176,6 +176,7 @@ class Output(NamedTuple):
     withdrawn: Records  # of WITHDRAWAL
     intervals: Records  # of INTERVAL
     filled: Ints
+    stop: Ints
 
 
 # Indexes into `Output.filled`.
@@ -196,6 +197,7 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
         # Of a hash one call may end two waits and report two entries as starved.
         intervals=np.zeros(2 * episodes, dtype=INTERVAL).view(np.recarray),
         filled=np.zeros(5, dtype=np.int64),
+        stop=np.zeros(1, dtype=np.int64),
     )
 
 

@@ -10,14 +10,25 @@ mark-delete could still break its order.
     hash:   free -> held by one consumer -> free; held and moved away = draining, until nothing is held there
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.state.memories import (
+    CONSUMER_LIMIT,
+    CONSUMER_WAIT,
+    HASH_WAIT,
+    LIMIT,
+    WAIT,
+    Checks,
+    LimitsSeen,
+    Waits,
+)
 from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenRecords
 
 Ints = NDArray[np.int64]
 Records: TypeAlias = "np.recarray[Any, Any]"
@@ -34,7 +45,6 @@ ACKED: Final = 8  # deleted at the cursor
 DELAYED: Final = 16  # published with a time before which it may not be delivered
 MAYBE_SKIPPED: Final = 32  # held when an administrator moved mark-delete: the broker may have dropped it
 RETURNED: Final = 64  # nacked, timed out, or its holder left, since its last dispatch
-IN_EVIDENCE: Final = 128  # a finding depends on its being held or waiting
 ACKED_WHILE_QUEUED: Final = 256  # deleted at the cursor while a read in flight may still send it, legitimately
 NACKED: Final = 512  # returned by a redeliver command: the broker replays it without its hash (E1)
 OVERTAKABLE: Final = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED
@@ -68,7 +78,7 @@ CLAIM_STANDS: Final = 0
 CLAIM_CONTRADICTED: Final = 1  # the kernel has stopped for it
 CLAIM_DISREGARDED: Final = 2  # nothing is judged by it any more
 
-# Indexes into `State.checked`.
+# Indexes into `Checks.counts`.
 DISPATCHES: Final = 0
 FIRST_DELIVERIES: Final = 1
 ACKNOWLEDGEMENTS: Final = 2
@@ -144,10 +154,7 @@ HASH = np.dtype(
         ("waiting_messages", np.int64),
         ("draining_seq", np.int64),
         ("draining_ts", np.int64),
-        (
-            "doubtful_to_seq",
-            np.int64,
-        ),  # if the episode ends in front of this row, nothing may have been pending at first
+        ("doubtful_to_seq", np.int64),  # an episode that ends in front of it may have had nothing pending at first
         ("new_owner", np.int32),
         ("held_at_start", np.int32),
         ("root_ledger", np.int64),
@@ -161,29 +168,10 @@ HASH = np.dtype(
         ("left_sent_seq", np.int64),  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
         ("drained_from", np.int32),  # the holder when it last drained; NOBODY: it never drained
         ("owner", np.int32),
-        ("clear_seq", np.int64),  # since when it could be served and was not, if an entry waits
-        ("clear_ts", np.int64),
         ("free_ts", np.int64),  # since when its owner is the same and no other consumer holds it
-        ("clear_unavailable_us", np.int64),  # the time until then in which its owner could be sent nothing
-        ("clear_look_ahead_us", np.int64),  # the time until then in which the look-ahead limit was reached
-        ("read_seq", np.int64),  # the row that shows that the broker has read the first waiting entry
-        ("read_ts", np.int64),  # UNKNOWN: it was read before it was the first one, or was not read
-        ("read_unavailable_us", np.int64),  # the time until then in which its owner could be sent nothing
-        ("clear_full_us", np.int64),  # the time until then in which the subscription was blocked on unacked messages
-        ("idle_us", np.int64),  # message-microseconds waited since
-        ("why", np.int64),  # the cause of the open interval, see `causes`; READY: none is open
-        ("why_seq", np.int64),
-        ("why_ts", np.int64),
-        ("why_to_seq", np.int64),
-        ("why_to_ts", np.int64),
-        ("why_ended_by", np.int64),
-        ("why_us", np.int64),
-        ("why_entries", np.int64),
-        ("why_came", np.int64),  # how many had come by its beginning and were gone
-        ("why_ledger", np.int64),
-        ("why_entry", np.int64),
+        ("idle_us", np.int64),  # message-microseconds waited while it could be served
         ("summed_to_ts", np.int64),
-        ("waited_us", np.int64),  # message-microseconds
+        ("waited_us", np.int64),  # message-microseconds waited in the episode
     ]
 )
 
@@ -197,13 +185,9 @@ CONSUMER = np.dtype(
         ("acked", np.int64),
         ("held", np.int64),  # entries
         ("unacked", np.int64),  # messages
-        (
-            "uncounted",
-            np.int64,
-        ),  # the broker may count so many more, skipped while held or sent twice (E6, F10)
+        ("uncounted", np.int64),  # the broker may count so many more, skipped while held or sent twice (E6, F10)
         ("filled", np.int64),  # messages that the broker may have counted after its last dispatch
         ("maybe_skipped", np.int64),  # those of them in MAYBE_SKIPPED entries: the broker may have dropped them
-        ("largest", np.int64),  # the most messages in an entry that it was sent
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
         ("joined_entry", np.int64),
         ("published_at_join_ledger", np.int64),  # the highest position published when it joined; UNKNOWN: none was
@@ -215,20 +199,6 @@ CONSUMER = np.dtype(
         ("sent_ledger", np.int64),  # its last dispatch
         ("sent_entry", np.int64),
         ("sent_ts", np.int64),
-        ("cause", np.int64),  # why it can be sent nothing, see `causes`; READY: it can
-        ("former", np.int64),  # the value of `cause` before that
-        ("cause_seq", np.int64),
-        ("cause_ts", np.int64),
-        ("unavailable_us", np.int64),  # the time in which it could be sent nothing, without the open interval
-        ("recent", np.int64),  # it joined recently and gets no new entries (3.x and classic)
-        ("full_ts", np.int64),  # since when it holds as many messages as its limit; 0: it does not
-        ("freed_ts", np.int64),  # when it came down from its limit, if it was sent nothing since; 0: it did not
-        ("freed_from_ts", np.int64),  # since when it had been there
-        ("passing", np.int64),  # since it reached its limit it has been sent more than batches explain
-        (
-            "stood",
-            np.int64,
-        ),  # it was held back at its limit for long before the one dispatch that passed it
         ("named_seq", np.int64),  # the last row, or snapshot, that shows it connected
         ("gave_up_seq", np.int64),  # the last row that took entries from it: an acknowledgement, a redeliver, ...
         ("gave_up", np.int64),  # how many this row took
@@ -262,14 +232,8 @@ COMMON = np.dtype(
         ("last_dispatch_seq", np.int64),  # the last dispatch
         ("last_dispatch_ts", np.int64),
         ("permits_known_by", np.int64),  # the trace shows permits, by flow rows or snapshots
-        ("stop_reason", np.int64),  # why the kernel stopped in front of a row, see `consumer_availability`
-        ("stopped_at_seq", np.int64),  # the row in front of which it has already stopped for a stall
-        ("looked_ts", np.int64),  # when it last stopped in front of a row that takes entries from consumers in a stall
-        ("next_sample_ts", np.int64),  # when the next capacity sample is due
         ("next_due_ts", np.int64),  # when delayed entries are looked at next; UNKNOWN: none waits
         ("last_seq", np.int64),  # the last row of the stretch before
-        ("join_release_ledger", np.int64),  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
-        ("join_release_entry", np.int64),
         ("look_ahead_limit", np.int64),  # entries in replay; 0: none
         ("unacked_max", np.int64),  # messages that a consumer holds at most, certainly; 0: no limit, or not known
         ("blocks_at", np.int64),  # from so many messages on a consumer may be blocked; 0: never
@@ -277,44 +241,16 @@ COMMON = np.dtype(
         ("unacked_limit", np.int64),
         ("read_batch_max", np.int64),  # entries of one read
         ("publish_skew_us", np.int64),  # how much later than its entry the row of a publish may come
-        ("consumer_claim", np.int64),  # whether the broker respects the claimed limit of a consumer: CLAIM_STANDS, ...
-        ("consumer_passes", np.int64),  # how often a consumer was sent more than the limit and batches allow
-        ("consumer_held_back", np.int64),  # how often one at the limit was held back
-        ("consumer_stood", np.int64),  # how often one was passed by a message between two times of being held back
-        ("consumer_kept_from_seq", np.int64),  # the dispatches after which it first and last kept the limit; 0: none
-        ("consumer_kept_to_seq", np.int64),
-        ("passed_seq", np.int64),  # the first dispatch beyond the limit
-        ("most_held", np.int64),  # messages
-        ("most_held_by", np.int64),
-        ("subscription_claim", np.int64),  # the same for the subscription
-        ("subscription_passes", np.int64),
-        ("subscription_held_back", np.int64),
-        ("subscription_kept_from_seq", np.int64),
-        ("subscription_kept_to_seq", np.int64),
-        ("subscription_passed_seq", np.int64),
-        ("subscription_passing", np.int64),  # more was read since it reached its limit than one read explains
-        ("most_unacked", np.int64),  # messages
-        ("contradicted_seq", np.int64),  # the dispatch that completed the evidence against a claim
-        ("contradicted_ts", np.int64),
         ("full", np.int64),  # reached `subscription_max`, and not yet back at half of it
-        ("full_since_ts", np.int64),  # since when; 0: it is not
-        ("read_when_full", np.int64),  # entries that were certainly read since
-        ("unread_ledger", np.int64),  # a snapshot since then shows that nothing from here on was read; UNKNOWN: none
-        ("unread_entry", np.int64),
         ("total_vague", np.int64),  # the broker's own count may be lower: a holder left, or another one acknowledged
         ("unacked", np.int64),
         ("filled", np.int64),  # the most of them since the last dispatch that shows a read, with that dispatch
         ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)
-        ("look_ahead_since_ts", np.int64),  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
-        ("look_ahead_us", np.int64),  # the total time of earlier such intervals
-        ("blocked_on_unacked_since_ts", np.int64),  # the same for `blocked_on_unacked`
-        ("blocked_on_unacked_us", np.int64),
         ("first_published_ledger", np.int64),  # the lowest position whose publish was seen; UNKNOWN: none
         ("first_published_entry", np.int64),
         ("last_published_ledger", np.int64),
         ("last_published_entry", np.int64),
         ("without_publish", np.int64),  # entries that are UNPUBLISHED, or were until they were forgotten
-        ("blocked_on_unacked_until_ts", np.int64),  # until when it last was blocked on unacked messages
         ("waiting_since_seq", np.int64),
         ("unseen_until_ts", np.int64),  # rows until then may be from before the last reset
         ("skip_begun_ts", np.int64),  # when an administrator last moved mark-delete
@@ -329,7 +265,10 @@ COMMON = np.dtype(
 
 @checkpointed("state")
 class State(NamedTuple):
-    """The whole state; `ledger_*` are the ledgers seen, ascending, with the first and last entry of each."""
+    """The dispatcher's state, which its transitions alone write, and the memories of its observers.
+
+    `ledger_*` are the ledgers seen, ascending, with the first and last entry of each.
+    """
 
     entries: Records  # of ENTRY
     entry_table: Slots
@@ -343,15 +282,23 @@ class State(NamedTuple):
     ledger_firsts: Ints
     ledger_ends: Ints
     common: Records  # one of COMMON
-    checked: Ints
+    waits: Waits
+    limits: LimitsSeen
+    checks: Checks
 
 
-def common_of(state: State) -> Any:
-    """The values of the subscription as a whole, to be read and set by name.
+def common_of(state: Seen) -> Mapping[str, Any]:
+    """The values of the subscription as a whole, to be read by name."""
+    values: Mapping[str, Any] = record_of(state.common)
+    return values
+
+
+def record_of(records: SeenRecords) -> Any:
+    """The only one of some records, to be read and set by name.
 
     A record array looks up each name in Python, which takes ten times as long.
     """
-    return state.common.view(np.ndarray)[0]
+    return records.view(np.ndarray)[0]
 
 
 def together(parts: Sequence[Records]) -> Records:
@@ -377,28 +324,29 @@ def chosen(records: Records, index: NDArray[Any]) -> Records:
 _UNKNOWN_AT_FIRST = (
     "mark_delete_ledger",
     "highest_dispatched_ledger",
-    "join_release_ledger",
     "first_published_ledger",
     "last_published_ledger",
-    "look_ahead_since_ts",
-    "blocked_on_unacked_since_ts",
-    "blocked_on_unacked_until_ts",
     "unseen_until_ts",
     "skip_begun_ts",
     "jumped_ts",
-    "unread_ledger",
     "next_due_ts",
+)
+# Of the memory of waits.
+_NOT_WAITING = (
+    "look_ahead_since_ts",
+    "blocked_on_unacked_since_ts",
+    "blocked_on_unacked_until_ts",
+    "join_release_ledger",
 )
 
 
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
     """The state of a subscription before its first event, with room for that many records of each kind."""
-    common = np.zeros(1, dtype=COMMON).view(np.recarray)
-    values = common.view(np.ndarray)[0]
-    values["free_entries"] = entries
-    values["free_hashes"] = hashes
-    for name in _UNKNOWN_AT_FIRST:
-        values[name] = UNKNOWN
+    common, waits, limits = zeros(COMMON, 1), zeros(WAIT, 1), zeros(LIMIT, 1)
+    common["free_entries"], common["free_hashes"] = entries, hashes
+    for records, names in ((common, _UNKNOWN_AT_FIRST), (waits, _NOT_WAITING), (limits, ("unread_ledger",))):
+        for name in names:
+            records[name] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),
@@ -406,14 +354,21 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
         hashes=blank(HASH, hashes),
         hash_table=empty_table(hashes),
         hashes_free=free_slots(hashes),
-        consumers=np.zeros(consumers, dtype=CONSUMER).view(np.recarray),
+        consumers=zeros(CONSUMER, consumers),
         words=np.zeros(words, dtype=np.int64),
         ledger_ids=np.zeros(ledgers, dtype=np.int64),
         ledger_firsts=np.zeros(ledgers, dtype=np.int64),
         ledger_ends=np.zeros(ledgers, dtype=np.int64),
         common=common,
-        checked=np.zeros(CHECKED, dtype=np.int64),
+        waits=Waits(blank(HASH_WAIT, hashes), zeros(CONSUMER_WAIT, consumers), waits),
+        limits=LimitsSeen(zeros(CONSUMER_LIMIT, consumers), limits),
+        checks=Checks(np.zeros(CHECKED, dtype=np.int64), np.full(entries, UNKNOWN, dtype=np.int64)),
     )
+
+
+def zeros(dtype: "np.dtype[np.void]", count: int) -> Records:
+    """Records whose fields are 0."""
+    return np.zeros(count, dtype=dtype).view(np.recarray)
 
 
 def blank(dtype: "np.dtype[np.void]", slots: int) -> Records:

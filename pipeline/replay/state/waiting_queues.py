@@ -6,6 +6,7 @@ and removed at the front. The others are added next to each other, so the search
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     MAYBE_SKIPPED,
@@ -83,7 +84,7 @@ def dequeue(state: State, slot: int) -> None:
 
 
 @compiled
-def older_waiting(state: State, slot: int, aside: bool) -> int:
+def older_waiting(state: Seen, slot: int, aside: bool) -> int:
     """A waiting entry of the same hash with a lower position, if possible one of the same key; -1: none."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at

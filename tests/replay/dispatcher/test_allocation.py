@@ -57,7 +57,9 @@ def _replay(dispatcher: Dispatcher, events: Events, hashes: Ints) -> None:
 
 
 def _size(dispatcher: Dispatcher) -> int:
-    return sum(array.nbytes for array in dispatcher._state)
+    state = dispatcher._state
+    arrays: list[Any] = [*state, *state.waits, *state.limits, *state.checks]
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
 
 @pytest.mark.parametrize("keys", [500, 10**9], ids=["keys that come again", "keys that never come again"])

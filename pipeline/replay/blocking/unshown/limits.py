@@ -18,7 +18,8 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
-from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, State, common_of
+from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, common_of, record_of
 
 UNSHOWN_UNACKED: Final = "unacked_limit_consumer"
 UNSHOWN_IN_REPLAY: Final = "look_ahead_limit"
@@ -34,7 +35,7 @@ _OF_SUBSCRIPTION_MIN: Final = 20
 _OF_REPLAY_MIN: Final = 100
 
 
-def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool = False) -> NDArray[np.bool_]:
+def perhaps_blocked(state: Seen, since_us: int, *, said: bool, seen_only: bool = False) -> NDArray[np.bool_]:
     """Which consumers may be blocked on unacknowledged messages although the claimed limit does not say so.
 
     Args:
@@ -45,9 +46,10 @@ def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool 
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     counted, filled = consumers["unacked"] + consumers["uncounted"], consumers["filled"]
-    if common["consumer_claim"] == CLAIM_DISREGARDED:
+    limits = record_of(state.limits.common)
+    if limits["consumer_claim"] == CLAIM_DISREGARDED:
         # The limit is at least what a consumer was seen to hold; one that has reached it is blocked down to half of it.
-        holding: NDArray[np.bool_] = 2 * counted > common["most_held"]
+        holding: NDArray[np.bool_] = 2 * counted > limits["consumer_most"]
         return holding
     blocks_at = int(common["blocks_at"])
     counts_more: NDArray[np.bool_] = consumers["uncounted"] > 0
@@ -66,7 +68,7 @@ def perhaps_blocked(state: State, since_us: int, *, said: bool, seen_only: bool 
     return perhaps
 
 
-def may_be_full(state: State, limit: int, reported: Reported, *, said: bool) -> bool:
+def may_be_full(state: Seen, limit: int, reported: Reported, *, said: bool) -> bool:
     """Whether the subscription may have reached a limit of unacknowledged messages without being seen at it.
 
     Args:
@@ -88,7 +90,7 @@ def may_be_too_long(in_replay: int, reported: Reported) -> bool:
     return in_replay >= max(_OF_REPLAY_MIN, (1 - ALIKE) * reported.replay_at_read)
 
 
-def is_pause_of_a_rate(state: State, pause: Interval) -> bool:
+def is_pause_of_a_rate(state: Seen, pause: Interval) -> bool:
     """Whether a pause that no event ended is no longer than one of a rate limit, and no publish ended it either."""
     if pause.to_ts - pause.from_ts > PAUSE_MAX_US:
         return False

@@ -5,9 +5,9 @@ Findings that depend on one of them are dropped (TRACE_FORMAT, "Phases").
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
-    IN_EVIDENCE,
     UNKNOWN,
     State,
 )
@@ -47,13 +47,14 @@ def note_unsent(state: State, out: Output, slot: int) -> None:
 
 
 @compiled
-def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> None:
+def withdraw(state: Seen, out: Output, slot: int, since_us: int, seq: int) -> None:
     """Reports that the entry was perhaps neither pending nor waiting from `since_us` until the row `seq`.
 
-    Findings from that time that depend on the entry are dropped.
+    Findings from that time that depend on the entry are dropped. If there are none since its last dispatch, nothing is
+    reported.
     """
     entries = state.entries
-    if entries[slot].marks & IN_EVIDENCE != 0:
+    if state.checks.evidence_seq[slot] > entries[slot].sent_seq:
         row = out.filled[WITHDRAWN]
         out.withdrawn[row].ledger = entries[slot].ledger
         out.withdrawn[row].entry = entries[slot].entry
