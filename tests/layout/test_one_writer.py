@@ -76,7 +76,8 @@ def writes(source: str) -> Iterator[tuple[str, Path_]]:
         if isinstance(function, ast.FunctionDef):
             aliases = _Aliases(function)
             for node in ast.walk(function):
-                targets = [target for target, _ in _bound(node) if isinstance(target, ast.Attribute | ast.Subscript)]
+                bound = [target for target, _ in _bound(node)]
+                targets = [target for target in bound if not isinstance(target, ast.Name)]
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _IN_PLACE:
                     targets.append(node.func.value)
                 for target in targets:

@@ -8,6 +8,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
 from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output
@@ -30,7 +31,7 @@ _LOOKS_OF_A_STALL: Final = 4
 
 @compiled
 def update_availability(
-    state: SeenByBlocking, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
+    state: SeenByBlocking, out: Output, consumer: int, point: TracePoint, ended_by: int, report_min_us: int
 ) -> None:
     """Updates the cause for which a consumer can be sent nothing; see `flow_control.note_capacity`."""
     consumers, waits = state.consumers, state.waits.consumers
@@ -44,23 +45,23 @@ def update_availability(
     if cause == waits[consumer].cause:
         return
     waits[consumer].former = waits[consumer].cause
-    end_unavailability(state, out, consumer, seq, ts, ended_by, report_min_us)
+    end_unavailability(state, out, consumer, point, ended_by, report_min_us)
     waits[consumer].cause = cause
-    waits[consumer].cause_seq = seq
-    waits[consumer].cause_ts = ts
+    waits[consumer].cause_seq = point.seq
+    waits[consumer].cause_ts = point.ts_us
 
 
 @compiled
 def end_unavailability(
-    state: SeenByBlocking, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
+    state: SeenByBlocking, out: Output, consumer: int, point: TracePoint, ended_by: int, report_min_us: int
 ) -> None:
     """Ends the interval in which a consumer could be sent nothing, if there is one, and reports it."""
     waits = state.waits.consumers
     cause = waits[consumer].cause
     waits[consumer].cause = READY
     if cause != READY:
-        waits[consumer].unavailable_us += ts - waits[consumer].cause_ts
-    if cause == READY or ts - waits[consumer].cause_ts < report_min_us:
+        waits[consumer].unavailable_us += point.ts_us - waits[consumer].cause_ts
+    if cause == READY or point.ts_us - waits[consumer].cause_ts < report_min_us:
         return
     row = out.filled[INTERVALS]
     out.filled[INTERVALS] = row + 1
@@ -70,14 +71,14 @@ def end_unavailability(
     report[row].hash = UNKNOWN
     report[row].from_seq = waits[consumer].cause_seq
     report[row].from_ts = waits[consumer].cause_ts
-    report[row].to_seq = seq
-    report[row].to_ts = ts
+    report[row].to_seq = point.seq
+    report[row].to_ts = point.ts_us
     report[row].ended_by = ended_by
     out.stop[0] = INTERVAL_OVER
 
 
 @compiled
-def note_starved(state: Seen, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by: int, longest_us: int) -> None:
     """Reports a hash as starved if it could have been served for `longest_us`; called when it is served or moves."""
     hashes, waits = state.hashes, state.waits.hashes
     owner = hashes[at].owner
@@ -86,15 +87,16 @@ def note_starved(state: Seen, out: Output, at: int, seq: int, ts: int, ended_by:
     if head < 0 or hashes[at].away == 1:
         return
     from_seq, from_ts, before_us = waits[at].clear_seq, waits[at].clear_ts, waits[at].clear_unavailable_us
-    if waits[at].read_ts > from_ts and _may_be_unread(state, at, ts):
+    if waits[at].read_ts > from_ts and _may_be_unread(state, at, point.ts_us):
         from_seq, from_ts, before_us = waits[at].read_seq, waits[at].read_ts, waits[at].read_unavailable_us
     if state.entries[head].since_ts > from_ts:
         # It came back, and is before those that have waited longer.
         from_seq, from_ts = state.entries[head].since_seq, state.entries[head].since_ts
     # The hash does not starve while its owner can be sent nothing.
-    unavailable = unavailable_us(state, owner, ts) - before_us if owner >= 0 else 0
-    if ts - from_ts - unavailable >= longest_us:
-        report_starved(state, out, at, head, seq, ts, ended_by, from_seq, from_ts, unavailable)
+    unavailable = unavailable_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
+    if point.ts_us - from_ts - unavailable >= longest_us:
+        since = TracePoint(from_seq, from_ts)
+        report_starved(state, out, at, head, since, point, ended_by, unavailable)
         _note_passed_by_others(state, out, at, from_ts, unavailable, longest_us)
 
 
@@ -104,11 +106,9 @@ def report_starved(
     out: Output,
     at: int,
     head: int,
-    seq: int,
-    ts: int,
+    since: TracePoint,
+    point: TracePoint,
     ended_by: int,
-    from_seq: int,
-    from_ts: int,
     unavailable: int,
 ) -> None:
     """Reports that an entry of a hash, and those after it, could be sent and were not.
@@ -118,11 +118,9 @@ def report_starved(
         out: receives the interval.
         at: the slot of the hash.
         head: the slot of the entry.
-        seq: the row that ends it,
-        ts: and its time.
+        since: the point since which it could be sent.
+        point: the point that ends it.
         ended_by: the kind of change, see `output.ENDINGS`.
-        from_seq: the row since which it could be sent,
-        from_ts: and the time.
         unavailable: for how much of it the owner could be sent nothing, in microseconds.
     """
     hashes, owner = state.hashes, state.hashes[at].owner
@@ -132,10 +130,10 @@ def report_starved(
     report[row].cause = STARVED
     report[row].consumer = owner
     report[row].hash = hashes[at].hash
-    report[row].from_seq = from_seq
-    report[row].from_ts = from_ts
-    report[row].to_seq = seq
-    report[row].to_ts = ts
+    report[row].from_seq = since.seq
+    report[row].from_ts = since.ts_us
+    report[row].to_seq = point.seq
+    report[row].to_ts = point.ts_us
     report[row].ended_by = ended_by
     report[row].registered = hashes[at].registered
     report[row].drained_from = hashes[at].drained_from
@@ -204,12 +202,12 @@ def is_idle(state: Seen, ts: int, longest_us: int) -> bool:
 
 
 @compiled
-def stalls(state: SeenByBlocking, seq: int, ts: int, longest_us: int) -> bool:
+def stalls(state: SeenByBlocking, point: TracePoint, longest_us: int) -> bool:
     """Whether nothing was sent to any consumer for `longest_us` before the dispatch `seq`; true once per dispatch."""
     waits = state.waits.common
-    if waits[0].stopped_at_seq == seq or not is_idle(state, ts, longest_us):
+    if waits[0].stopped_at_seq == point.seq or not is_idle(state, point.ts_us, longest_us):
         return False
-    waits[0].stopped_at_seq = seq
+    waits[0].stopped_at_seq = point.seq
     return True
 
 
@@ -238,12 +236,12 @@ def is_released(state: Seen) -> bool:
 
 
 @compiled
-def note_head_read(state: SeenByBlocking, at: int, seq: int, ts: int) -> None:
+def note_head_read(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     """Notes that the broker has read the first waiting entry of a hash."""
     waits = state.waits.hashes
-    waits[at].read_seq = seq
-    waits[at].read_ts = ts
-    waits[at].read_unavailable_us = unavailable_us(state, state.hashes[at].owner, ts)
+    waits[at].read_seq = point.seq
+    waits[at].read_ts = point.ts_us
+    waits[at].read_unavailable_us = unavailable_us(state, state.hashes[at].owner, point.ts_us)
 
 
 @compiled

@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_CONSUMER,
     UNACKED_LIMIT_SUBSCRIPTION,
 )
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
@@ -77,16 +78,16 @@ def blocked_on_unacked_us(state: Seen, ts: int) -> int:
 
 
 @compiled
-def begin_wait(state: SeenByBlocking, at: int, seq: int, ts: int) -> None:
+def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     """Notes that the hash could be served from here on."""
     hashes, waits = state.hashes, state.waits.hashes
-    waits[at].clear_seq = seq
-    waits[at].clear_ts = ts
+    waits[at].clear_seq = point.seq
+    waits[at].clear_ts = point.ts_us
     waits[at].clear_idle_us = hashes[at].idle_us
     owner = hashes[at].owner
-    waits[at].clear_look_ahead_us = look_ahead_us(state, ts)
-    waits[at].clear_full_us = blocked_on_unacked_us(state, ts)
-    waits[at].clear_unavailable_us = unavailable_us(state, owner, ts)
+    waits[at].clear_look_ahead_us = look_ahead_us(state, point.ts_us)
+    waits[at].clear_full_us = blocked_on_unacked_us(state, point.ts_us)
+    waits[at].clear_unavailable_us = unavailable_us(state, owner, point.ts_us)
 
 
 @compiled
@@ -96,20 +97,20 @@ def may_go_on(state: Seen, at: int, ts: int, report_min_us: int) -> bool:
 
 
 @compiled
-def explain(state: SeenByBlocking, out: Output, at: int, seq: int, ts: int, ended_by: int, report_min_us: int) -> None:
+def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ended_by: int, report_min_us: int) -> None:
     """Determines why a hash waited; called when it is served or moves.
 
     A change of the cause ends an interval, and so does a time of `report_min_us` in which nothing waited.
     """
     hashes, waits = state.hashes, state.waits.hashes
-    waited_us = ts - waits[at].clear_ts
+    waited_us = point.ts_us - waits[at].clear_ts
     cause = READY
     if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= report_min_us:
         owner = hashes[at].owner
         if owner >= 0:
-            waited_us -= unavailable_us(state, owner, ts) - waits[at].clear_unavailable_us
+            waited_us -= unavailable_us(state, owner, point.ts_us) - waits[at].clear_unavailable_us
         if waited_us >= report_min_us:
-            cause = _cause(state, at, waited_us, ts)
+            cause = _cause(state, at, waited_us, point.ts_us)
     if cause != waits[at].why or (cause != READY and not may_go_on(state, at, waits[at].clear_ts, report_min_us)):
         end_wait(state, out, at)
         waits[at].why = cause
@@ -118,15 +119,15 @@ def explain(state: SeenByBlocking, out: Output, at: int, seq: int, ts: int, ende
         waits[at].why_us = 0
         waits[at].why_entries = 0
         waits[at].why_came = hashes[at].came - hashes[at].ready
-        head = _head(state, at, ts - waited_us // 2)
+        head = _head(state, at, point.ts_us - waited_us // 2)
         waits[at].why_ledger = state.entries[head].ledger
         waits[at].why_entry = state.entries[head].entry
     if cause != READY:
         waits[at].why_us += hashes[at].idle_us - waits[at].clear_idle_us
         waited = hashes[at].waiting if cause == DELAYED_DELIVERY else hashes[at].came - waits[at].why_came
         waits[at].why_entries = max(waits[at].why_entries, waited)
-        waits[at].why_to_seq = seq
-        waits[at].why_to_ts = ts
+        waits[at].why_to_seq = point.seq
+        waits[at].why_to_ts = point.ts_us
         waits[at].why_ended_by = ended_by
 
 

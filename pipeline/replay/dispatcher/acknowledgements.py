@@ -11,12 +11,13 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     delete_at_cursor,
     stop_waiting,
 )
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.missing_publishes import note_without_publish
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch, point_of
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKNOWLEDGEMENTS,
@@ -37,8 +38,9 @@ ACK_END = int(Code.ACK_END)
 
 
 @compiled
-def acked(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
     """Applies one side of an acknowledgement of a whole entry."""
+    events, consumer = rows.events, rows.consumers[i]
     state.common[0].acks_seen = 1
     ledger, entry = events.ledger[i], events.entry[i]
     slot = entry_at(state, ledger, entry)
@@ -72,14 +74,14 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
             out.findings[row].key_id = state.entries[slot].key_id
     if events.code[i] == ACK_END:
         # Only the late side is recorded: it may have taken effect before a dispatch that was reported because of it.
-        withdraw(state, out, slot, events.ts_us[i] - policy.skew_us, events.seq[i])
+        withdraw(state, out, slot, events.ts_us[i] - rows.policy.skew_us, events.seq[i])
     else:
         state.entries[slot].marks |= SETTLING
     holder = state.entries[slot].holder
-    acknowledge(state, out, slot, events.seq[i], events.ts_us[i])
+    acknowledge(state, out, slot, point_of(rows, i))
     if holder >= 0:
-        note_capacity_by_row(state, out, events, i, holder, BY_ACK, policy)
-    _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
+        note_capacity_by_row(state, out, rows, i, holder, BY_ACK)
+    _deleted_at_cursor(state, out, slot, point_of(rows, i), rows.policy)
 
 
 @compiled
@@ -91,13 +93,13 @@ def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
 
 
 @compiled
-def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, policy: Policy) -> None:
+def _deleted_at_cursor(state: State, out: Output, slot: int, point: TracePoint, policy: Policy) -> None:
     common = state.common
     ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
     free_entry(state, slot)
     # The position after mark-delete, or the first of a ledger, which may follow the ledger of mark-delete.
     if entry == 0 or (ledger == common[0].mark_delete_ledger and entry == common[0].mark_delete_entry + 1):
-        advance(state, out, seq, ts, policy.mark_delete_releases)
+        advance(state, out, point, policy.mark_delete_releases)
         note_release(state, out)
 
 
@@ -109,13 +111,13 @@ def note_release(state: State, out: Output) -> None:
 
 
 @compiled
-def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Policy) -> None:
+def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     """ANDs one word of an ack set into the remaining messages of a batch; at zero the cursor deletes the entry (5.3).
 
     The entry stays pending until it is acknowledged as a whole or mark-delete passes it.
     """
     state.common[0].acks_seen = 1
-    entries = state.entries
+    events, entries = rows.events, state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0 or entries[slot].marks & ACKED != 0 or state.common[0].resetting != NO_RESET:
         return
@@ -139,9 +141,9 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
         left = messages_left(state, slot)
         charge(state, slot, held, left - entries[slot].unacked)
         entries[slot].unacked = left
-        note_capacity_by_row(state, out, events, i, held, BY_ACK, policy)
+        note_capacity_by_row(state, out, rows, i, held, BY_ACK)
     for at in range(first, first + count):
         if state.words[at] != 0:
             return
     delete_at_cursor(state, slot, events.ts_us[i])
-    _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
+    _deleted_at_cursor(state, out, slot, point_of(rows, i), rows.policy)

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import report
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
@@ -33,14 +34,13 @@ _BETWEEN_LOOKS_US: Final = 10
 
 
 @compiled
-def end_delays(state: State, out: Output, seq: int, ts: int, policy: Policy) -> None:
+def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> None:
     """Marks the waiting entries as due whose time has come.
 
     Args:
         state: the state.
         out: receives the intervals that end.
-        seq: the last row before the time.
-        ts: the time, in microseconds.
+        point: the time, and the last row before it.
         policy: its tick is in `due_ts` of the entries already.
     """
     entries, hashes, common = state.entries, state.hashes, state.common
@@ -52,26 +52,26 @@ def end_delays(state: State, out: Output, seq: int, ts: int, policy: Policy) -> 
         open_entries += 1
         if entries[slot].marks & (WAITING | NOT_DUE) != WAITING | DELAYED or entries[slot].due_ts == UNKNOWN:
             continue
-        if entries[slot].due_ts > ts:
+        if entries[slot].due_ts > point.ts_us:
             look_at_delays_by(state, entries[slot].due_ts)
             continue
         at = entries[slot].hash_at
         # Nothing of the hash may seem to happen before what has happened already.
-        since = max(entries[slot].due_ts, state.waits.hashes[at].clear_ts)
+        due = TracePoint(point.seq, max(entries[slot].due_ts, state.waits.hashes[at].clear_ts))
         if hashes[at].ready == 0:
-            count_waiting(hashes, at, since)
-            explain(state, out, at, seq, since, BY_DUE, policy.report_min_us)
-            begin_wait(state, at, seq, since)
+            count_waiting(hashes, at, due.ts_us)
+            explain(state, out, at, due, BY_DUE, policy.report_min_us)
+            begin_wait(state, at, due)
         entries[slot].marks |= DUE
-        entries[slot].due_ts = since
-        entries[slot].due_seq = seq
-        note_ready(state, at, seq, since)
+        entries[slot].due_ts = due.ts_us
+        entries[slot].due_seq = due.seq
+        note_ready(state, at, due)
     if common[0].next_due_ts != UNKNOWN:
-        common[0].next_due_ts = max(common[0].next_due_ts, ts + open_entries * _BETWEEN_LOOKS_US)
+        common[0].next_due_ts = max(common[0].next_due_ts, point.ts_us + open_entries * _BETWEEN_LOOKS_US)
 
 
 @compiled
-def note_overdue(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_by: int, longest_us: int) -> None:
     """Reports a hash as starved if an entry of it was due for `longest_us`; call before the entry is sent."""
     entries, hashes, waits = state.entries, state.hashes, state.waits.consumers
     at = entries[slot].hash_at
@@ -83,15 +83,16 @@ def note_overdue(state: State, out: Output, slot: int, seq: int, ts: int, ended_
     if waits[owner].cause != READY:
         return
     from_ts = max(entries[slot].due_ts, hashes[at].free_ts, waits[owner].cause_ts)
-    if ts - from_ts >= longest_us:
-        report_starved(state, out, at, slot, seq, ts, ended_by, entries[slot].due_seq, from_ts, 0)
+    if point.ts_us - from_ts >= longest_us:
+        since = TracePoint(entries[slot].due_seq, from_ts)
+        report_starved(state, out, at, slot, since, point, ended_by, 0)
 
 
 @compiled
-def note_overdue_of(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+def note_overdue_of(state: State, out: Output, at: int, point: TracePoint, ended_by: int, longest_us: int) -> None:
     """Calls `note_overdue` for the first entry of a hash that is due."""
     slot = state.hashes[at].aside_first
     while slot >= 0 and state.entries[slot].marks & (DUE | SENT | MAYBE_SKIPPED) != DUE:
         slot = state.entries[slot].next
     if slot >= 0:
-        note_overdue(state, out, slot, seq, ts, ended_by, longest_us)
+        note_overdue(state, out, slot, point, ended_by, longest_us)

@@ -48,7 +48,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     new_output,
 )
-from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays
+from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, Stretch
 from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -273,7 +273,7 @@ class Dispatcher:
             self.monitor.leave(self._state, self._mapping, self.consumers.of[number], at)
         if is_last:
             self._report_starved(at, BY_LEAVE)
-        _consumer_left(self._state, self._out, self.consumers.of[number], at.seq, at.ts_us, self.policy.skew_us)
+        _consumer_left(self._state, self._out, self.consumers.of[number], at, self.policy.skew_us)
         self._limit_look_ahead()
 
     def note_counts_lost(self) -> None:
@@ -313,10 +313,10 @@ class Dispatcher:
         served_by = promised if served is None or served is routing else self.consumers.routing(served)
         before = self._routings.change(promised, served_by, over_us, self.policy.skew_us)
         if self.drains:
-            _remap(self._state, before, self._mapping, at.seq, at.ts_us)
+            _remap(self._state, before, self._mapping, at)
             self._doubt_episodes(at, given_up)
             self.monitor.ownership_moved(self._state, before, self._mapping, at)
-        _change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
+        _change_owners(self._state, self._out, self._mapping, at, BY_JOIN, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def _doubt_episodes(self, at: TracePoint, given_up: GivenUp) -> None:
@@ -352,7 +352,7 @@ class Dispatcher:
     def restart(self, at: TracePoint) -> None:
         """Applies the reset: the dispatcher loses its state, and its consumers are closed."""
         self._drain_output()
-        leave_and_reset.reset_takes_effect(self._state, self._out, at.seq, at.ts_us, self.policy.skew_us)
+        leave_and_reset.reset_takes_effect(self._state, self._out, at, self.policy.skew_us)
 
     @property
     def highest_position(self) -> tuple[int, int]:
@@ -366,7 +366,7 @@ class Dispatcher:
         self._report_starved(at, BY_GAP)
         self.monitor.closed(self._state, self._mapping, at, BY_GAP)
         self.peaks.note_all(self._state)
-        _close(self._state, self._out, at.seq, at.ts_us)
+        _close(self._state, self._out, at)
         self._drain_output()
         self._collector.end_open_episodes()
         self._state = without_entries(self._state)
@@ -402,9 +402,10 @@ class Dispatcher:
         decided = decisions(events, bool(common_of(state)["starts_seen"]))
         sent = np.flatnonzero(decided)
         self.monitor.dispatched(Sent(events.ts_us[sent], events.value[sent]))
+        rows = Stretch(events, consumers, hashes, mapping, self.policy)
         at = 0
         while at < events.code.size:
-            at = _replay_rows(state, self._out, events, consumers, hashes, mapping, at, self.policy)
+            at = _replay_rows(state, self._out, rows, at)
             if CLAIM_CONTRADICTED in (limits["consumer_claim"], limits["subscription_claim"]):
                 self._contradicted += disregard(state, self._out)
                 self.monitor.forget_causes([found.cause for found in self._contradicted])
@@ -428,7 +429,7 @@ class Dispatcher:
         self.peaks.note_all(self._state)
         self.monitor.settle()
         self._at_the_end = self._outstanding()
-        _close(self._state, self._out, at.seq, at.ts_us)
+        _close(self._state, self._out, at)
         self._drain_output()
 
     def forget(self, reported_seq: int, recent_us: int) -> None:
@@ -504,7 +505,7 @@ class Dispatcher:
         return taken
 
     def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
-        _note_capacity(self._state, self._out, index, at.seq, at.ts_us, ended_by, self.policy.report_min_us)
+        _note_capacity(self._state, self._out, index, at, ended_by, self.policy.report_min_us)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     @property
@@ -522,7 +523,7 @@ class Dispatcher:
 
     def _end_delays(self, at: TracePoint) -> None:
         self._drain_output()
-        _end_delays(self._state, self._out, at.seq, at.ts_us, self.policy)
+        _end_delays(self._state, self._out, at, self.policy)
 
     def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
         """Ends and notes the intervals of consumers; call before joins, leaves, resets and the end of the trace.
@@ -536,12 +537,12 @@ class Dispatcher:
         self.monitor.members_change(self._state, self._mapping, at, ended_by)
         if ends_all:
             self.monitor.idle_over(self._state, self._mapping, at, ended_by)
-        _end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
+        _end_unavailability_of_all(self._state, self._out, at, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:
         """Reports starved hashes; call before a reset, the last leave or the end."""
-        _all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
+        _all_hashes_served(self._state, self._out, self._mapping, at, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def findings_and_episodes(self) -> tuple[Records, Records]:

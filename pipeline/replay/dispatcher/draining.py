@@ -7,6 +7,7 @@ count as waiting only while the hash is away.
 """
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import EPISODES, Output
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
@@ -27,19 +28,19 @@ def count_waiting(hashes: Records, at: int, ts: int) -> None:
 
 
 @compiled
-def note_blocked(hashes: Records, at: int, entries: int, seq: int, ts: int) -> None:
+def note_blocked(hashes: Records, at: int, entries: int, point: TracePoint) -> None:
     """Counts more entries that wait for a draining hash."""
     if entries > 0 and hashes[at].awaited == 0:
-        hashes[at].blocked_seq = seq
-        hashes[at].blocked_ts = ts
+        hashes[at].blocked_seq = point.seq
+        hashes[at].blocked_ts = point.ts_us
     hashes[at].awaited += entries
 
 
 @compiled
-def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int) -> None:
+def end_episode(state: State, out: Output, at: int, point: TracePoint, ended_by: int) -> None:
     """Reports the episode of the hash at `at`, and ends it."""
     hashes = state.hashes
-    count_waiting(hashes, at, ts)
+    count_waiting(hashes, at, point.ts_us)
     row = out.filled[EPISODES]
     out.filled[EPISODES] = row + 1
     report = out.episodes
@@ -47,9 +48,9 @@ def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
     report[row].holder = hashes[at].holder
     report[row].new_owner = hashes[at].new_owner
     report[row].from_seq = hashes[at].draining_seq
-    report[row].to_seq = seq
+    report[row].to_seq = point.seq
     report[row].from_ts = hashes[at].draining_ts
-    report[row].to_ts = ts
+    report[row].to_ts = point.ts_us
     report[row].doubtful_to_seq = hashes[at].doubtful_to_seq
     report[row].held_at_start = hashes[at].held_at_start
     report[row].held_at_end = hashes[at].held
@@ -68,10 +69,10 @@ def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
 
 
 @compiled
-def _begin_episode(state: State, at: int, seq: int, ts: int) -> None:
+def _begin_episode(state: State, at: int, point: TracePoint) -> None:
     hashes, entries = state.hashes, state.entries
-    hashes[at].draining_seq = seq
-    hashes[at].draining_ts = ts
+    hashes[at].draining_seq = point.seq
+    hashes[at].draining_ts = point.ts_us
     hashes[at].doubtful_to_seq = UNKNOWN
     hashes[at].held_at_start = hashes[at].held
     hashes[at].blocked_seq = UNKNOWN
@@ -95,8 +96,7 @@ def remap(
     state: State,
     before: RoutingArrays,
     after: RoutingArrays,
-    seq: int,
-    ts: int,
+    point: TracePoint,
 ) -> None:
     """Begins and returns draining hashes for a new routing, as addConsumer and removeConsumer do (3.5, 3.6).
 
@@ -110,19 +110,19 @@ def remap(
         owner = owner_of(after, hashes[at].hash)
         if owner == holder:
             if hashes[at].away == 1:
-                count_waiting(hashes, at, ts)
+                count_waiting(hashes, at, point.ts_us)
                 hashes[at].away = 0
-                hashes[at].returned_seq = seq
-                hashes[at].returned_ts = ts
-                begin_wait(state, at, seq, ts)
+                hashes[at].returned_seq = point.seq
+                hashes[at].returned_ts = point.ts_us
+                begin_wait(state, at, point)
         elif hashes[at].away == 1:
             hashes[at].new_owner = owner
         elif owner_of(before, hashes[at].hash) == holder:
             if hashes[at].draining_seq == UNKNOWN:
-                _begin_episode(state, at, seq, ts)
+                _begin_episode(state, at, point)
                 hashes[at].registered = 0
             hashes[at].registered += 1
-            count_waiting(hashes, at, ts)
-            note_blocked(hashes, at, hashes[at].waiting, seq, ts)
+            count_waiting(hashes, at, point.ts_us)
+            note_blocked(hashes, at, hashes[at].waiting, point)
             hashes[at].new_owner = owner
             hashes[at].away = 1

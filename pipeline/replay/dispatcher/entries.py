@@ -1,6 +1,7 @@
 """Finds, takes and frees slots of entries, ties entries to their hashes, and marks them as read."""
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
 from dispatch_audit.pipeline.replay.state.read_position import was_read
@@ -103,7 +104,7 @@ def _free_slot(state: State, slot: int) -> None:
 
 
 @compiled
-def note_read(state: State, ledger: int, entry: int, seq: int, ts: int) -> None:
+def note_read(state: State, ledger: int, entry: int, point: TracePoint) -> None:
     """Marks all entries up to a position as read: the dispatch in row `seq` shows it."""
     common = state.common
     if was_read(state, ledger, entry):
@@ -118,22 +119,22 @@ def note_read(state: State, ledger: int, entry: int, seq: int, ts: int) -> None:
         first = before_entry + 1 if passed == before_ledger else 0
         last = entry if passed == ledger else state.ledger_ends[at]
         # Positions below the first one of a ledger that the trace names have no slot.
-        _mark_read(state, passed, max(first, state.ledger_firsts[at]), last, seq, ts)
+        _mark_read(state, passed, max(first, state.ledger_firsts[at]), last, point)
 
 
 @compiled
-def _mark_read(state: State, ledger: int, first: int, last: int, seq: int, ts: int) -> None:
+def _mark_read(state: State, ledger: int, first: int, last: int, point: TracePoint) -> None:
     entries, hashes = state.entries, state.hashes
     for entry in range(first, last + 1):
         slot = entry_at(state, ledger, entry)
         if slot >= 0 and entries[slot].marks & READ == 0:
             entries[slot].marks |= READ
-            entries[slot].read_ts = ts
+            entries[slot].read_ts = point.ts_us
             if entries[slot].marks & WAITING != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
                 state.common[0].in_replay += 1
                 at = entries[slot].hash_at
                 if hashes[at].queue_first == slot:
-                    note_head_read(state, at, seq, ts)
+                    note_head_read(state, at, point)
 
 
 @compiled

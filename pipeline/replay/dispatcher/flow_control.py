@@ -5,13 +5,13 @@ the first deliveries of a hash and the redelivery count of an entry.
 """
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
-from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.rules.limits_seen import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.policy import Stretch, point_of
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     MAYBE_SKIPPED,
@@ -66,14 +66,14 @@ def note_filled(state: State, consumer: int, shows_read: bool) -> None:
 
 
 @compiled
-def note_sent(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
+def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None:
     """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
     entries, consumers = state.entries, state.consumers
-    state.common[0].last_dispatch_seq = seq
-    state.common[0].last_dispatch_ts = ts
+    state.common[0].last_dispatch_seq = point.seq
+    state.common[0].last_dispatch_ts = point.ts_us
     consumers[consumer].sent_ledger = entries[slot].ledger
     consumers[consumer].sent_entry = entries[slot].entry
-    consumers[consumer].sent_ts = ts
+    consumers[consumer].sent_ts = point.ts_us
     # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
     if state.common[0].permits_known_by == BY_FLOWS:
         consumers[consumer].permits -= messages_left(state, slot)
@@ -138,7 +138,7 @@ def _is_half_free(state: State, consumer: int) -> bool:
 
 @compiled
 def note_capacity(
-    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
+    state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, report_min_us: int
 ) -> None:
     """Blocks or unblocks a consumer, and tells the observers; called after every change of what it may be sent.
 
@@ -146,8 +146,7 @@ def note_capacity(
         state: the state.
         out: receives the interval that ends, in which it could be sent nothing.
         consumer: the index of the consumer.
-        seq: the row of the change.
-        ts: the time of the row, in microseconds.
+        point: of the row of the change.
         ended_by: the kind of change, see `output.ENDINGS`.
         report_min_us: shorter intervals are not reported.
     """
@@ -156,14 +155,12 @@ def note_capacity(
         consumers[consumer].blocked = 1
     # A new limit takes effect with the next acknowledgement (4.14).
     elif consumers[consumer].blocked == 1 and ended_by != BY_SETTINGS and _is_half_free(state, consumer):
-        unblock(state, consumer, ts)
-    note_at_limit(state, consumer, ts)
-    update_availability(state, out, consumer, seq, ts, ended_by, report_min_us)
+        unblock(state, consumer, point.ts_us)
+    note_at_limit(state, consumer, point.ts_us)
+    update_availability(state, out, consumer, point, ended_by, report_min_us)
 
 
 @compiled
-def note_capacity_by_row(
-    state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy
-) -> None:
+def note_capacity_by_row(state: State, out: Output, rows: Stretch, i: int, consumer: int, ended_by: int) -> None:
     """Calls `note_capacity` after a row of the trace."""
-    note_capacity(state, out, consumer, events.seq[i], events.ts_us[i], ended_by, policy.report_min_us)
+    note_capacity(state, out, consumer, point_of(rows, i), ended_by, rows.policy.report_min_us)

@@ -26,6 +26,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     return_and_wait,
 )
 from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE, Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
@@ -46,7 +47,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     nearly_full,
 )
-from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
+from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch, owner_of, point_of
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
@@ -64,7 +65,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     UNLOOKED,
     VAGUE,
     WAITING,
-    Ints,
     State,
 )
 from dispatch_audit.pipeline.replay.state.unconfirmed import expect_end, see_end, withdraw
@@ -85,89 +85,76 @@ MARK_DELETE = int(Code.MARK_DELETE)
 
 
 @compiled
-def replay(
-    state: State,
-    out: Output,
-    events: Events,
-    consumers: Ints,
-    hashes: Ints,
-    mapping: RoutingArrays,
-    start: int,
-    policy: Policy,
-) -> int:
-    """Applies events from row `start` on.
+def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
+    """Applies rows from `start` on.
 
     Args:
         state: the state, with room for every row (`allocation.make_room`).
         out: receives findings, ended episodes and intervals.
-        events: the rows, in the order of seq.
-        consumers: the index in the state of each row's consumer; -1 where it has none.
-        hashes: the sticky hash of each row; -1 where it has none. For a dispatch without a key the hash of its entry is
-            written here, and its key to `events.key_id`, if they are known by then.
-        mapping: the routing in force.
+        rows: a stretch of the trace.
         start: the first row to apply.
-        policy: see `Policy`.
 
     Returns:
         The first row that was not applied: the number of rows, or less if the caller has to empty `out` first or to
         handle `out.stop`.
     """
+    events = rows.events
     for i in range(start, events.code.size):
         if nearly_full(out, state.hashes.size) or out.stop[0] != 0:
             return i
         if events.ts_us[i] >= state.waits.common[0].next_sample_ts:
             out.stop[0] = SAMPLE
             return i
-        _pass_time(state, out, events, i, consumers[i], policy)
-        stall = _stop_for_a_stall(state, events, i, policy.stall_threshold_us)
+        _pass_time(state, out, rows, i)
+        stall = _stop_for_a_stall(state, rows, i)
         if stall != 0:
             out.stop[0] = stall
             return i
         code = events.code[i]
         if code in (DISPATCH_START, DISPATCH_END):
-            _dispatched(state, out, events, i, consumers[i], hashes, mapping, policy)
+            _dispatched(state, out, rows, i)
         elif code in (ACK_START, ACK_END):
-            acked(state, out, events, i, consumers[i], policy)
+            acked(state, out, rows, i)
         elif code in (PUBLISH, PUBLISH_DELAYED):
-            _published(state, events, i, hashes[i], mapping, policy)
+            _published(state, rows, i)
         elif code in (ACK_PART_START, ACK_PART_END):
-            acked_in_part(state, out, events, i, policy)
+            acked_in_part(state, out, rows, i)
         elif code == ACK_CUMULATIVE:
-            report_row(out, CUMULATIVE_ACK, events, i, consumers[i])
+            report_row(out, CUMULATIVE_ACK, events, i, rows.consumers[i])
         elif code in (REDELIVER, REDELIVER_ALL):
-            _redelivered(state, out, events, i, consumers[i], policy)
+            _redelivered(state, out, rows, i)
         elif code == FLOW:
-            grant(state, consumers[i], events.value[i])
-            note_capacity_by_row(state, out, events, i, consumers[i], BY_FLOW, policy)
+            grant(state, rows.consumers[i], events.value[i])
+            note_capacity_by_row(state, out, rows, i, rows.consumers[i], BY_FLOW)
         elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
-            releases = policy.mark_delete_releases
-            jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
+            releases = rows.policy.mark_delete_releases
+            jump(state, out, events.ledger[i], events.entry[i], point_of(rows, i), releases)
             note_release(state, out)
     state.common[0].last_seq = events.seq[-1]
     return events.code.size
 
 
 @compiled
-def _pass_time(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+def _pass_time(state: State, out: Output, rows: Stretch, i: int) -> None:
     """Does what is due by the time of a row, and notes that its consumer was connected."""
-    common, ts = state.common, events.ts_us[i]
+    common, seqs, ts, consumer = state.common, rows.events.seq, rows.events.ts_us[i], rows.consumers[i]
     if consumer >= 0:
-        state.consumers[consumer].named_seq = events.seq[i]
+        state.consumers[consumer].named_seq = seqs[i]
     if common[0].next_due_ts != UNKNOWN and ts >= common[0].next_due_ts:
-        end_delays(state, out, events.seq[i - 1] if i > 0 else common[0].last_seq, ts, policy)
+        end_delays(state, out, TracePoint(seqs[i - 1] if i > 0 else common[0].last_seq, ts), rows.policy)
     note_limits(state, ts)
     if common[0].subscription_max > 0 or state.limits.common[0].full_since_ts > 0:
         note_full(state, ts)
 
 
 @compiled
-def _stop_for_a_stall(state: State, events: Events, i: int, longest_us: int) -> int:
+def _stop_for_a_stall(state: State, rows: Stretch, i: int) -> int:
     """Why the kernel has to stop in front of a row after nothing was sent for long; 0: it has not."""
-    code = events.code[i]
+    code, longest_us = rows.events.code[i], rows.policy.stall_threshold_us
     decided = code == DISPATCH_START or (code == DISPATCH_END and state.common[0].starts_seen == 0)
-    if decided and stalls(state, events.seq[i], events.ts_us[i], longest_us):
+    if decided and stalls(state, point_of(rows, i), longest_us):
         return STALLED
-    return GIVES_UP if _may_end_a_stall(state, events, i, longest_us) else 0
+    return GIVES_UP if _may_end_a_stall(state, rows.events, i, longest_us) else 0
 
 
 @compiled
@@ -196,10 +183,11 @@ def _after_reset(state: State, ts: int) -> bool:
 
 
 @compiled
-def _redelivered(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
+    events, consumer = rows.events, rows.consumers[i]
     if events.code[i] == REDELIVER_ALL:
         state.consumers[consumer].redeliver_ts = events.ts_us[i]
-        return_all(state, out, consumer, events.seq[i], events.ts_us[i], BY_REDELIVER, policy.skew_us)
+        return_all(state, out, consumer, point_of(rows, i), BY_REDELIVER, rows.policy.skew_us)
     else:
         slot = entry_at(state, events.ledger[i], events.entry[i])
         if slot < 0:
@@ -210,14 +198,15 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
             state.entries[slot].named_ts = events.ts_us[i]
             state.entries[slot].named_by = consumer
             return
-        return_and_wait(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
+        return_and_wait(state, out, slot, point_of(rows, i), BY_REDELIVER)
     unblock(state, consumer, events.ts_us[i])
-    note_capacity_by_row(state, out, events, i, consumer, BY_REDELIVER, policy)
+    note_capacity_by_row(state, out, rows, i, consumer, BY_REDELIVER)
 
 
 @compiled
-def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: RoutingArrays, policy: Policy) -> None:
+def _published(state: State, rows: Stretch, i: int) -> None:
     entries, common = state.entries, state.common
+    events, policy, sticky_hash = rows.events, rows.policy, rows.hashes[i]
     note_published(state, events.ledger[i], events.entry[i])
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0:
@@ -236,9 +225,9 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
             entries[slot].marks |= MAYBE_SKIPPED
         at = entries[slot].hash_at
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
-            state.hashes[at].owner = owner_of(mapping, sticky_hash)
+            state.hashes[at].owner = owner_of(rows.routing, sticky_hash)
         if _after_reset(state, events.ts_us[i]):
-            begin_waiting(state, slot, events.seq[i], events.ts_us[i])
+            begin_waiting(state, slot, point_of(rows, i))
         else:
             # A reset to a later position skips it; only a dispatch shows that it has to be sent.
             entries[slot].marks |= BEFORE_RESET
@@ -251,17 +240,9 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
 
 
 @compiled
-def _dispatched(
-    state: State,
-    out: Output,
-    events: Events,
-    i: int,
-    consumer: int,
-    hashes: Ints,
-    mapping: RoutingArrays,
-    policy: Policy,
-) -> None:
+def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
     entries, common = state.entries, state.common
+    events, hashes, policy, consumer = rows.events, rows.hashes, rows.policy, rows.consumers[i]
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if events.code[i] == DISPATCH_START:
         common[0].starts_seen = 1
@@ -298,7 +279,7 @@ def _dispatched(
         entries[slot].hash_at,
         entries[slot].key_id,
         consumer,
-        owner_of(mapping, state.hashes[entries[slot].hash_at].hash),
+        owner_of(rows.routing, state.hashes[entries[slot].hash_at].hash),
         events.word[i],
     )
     if policy.unordered_us > 0:
@@ -310,13 +291,13 @@ def _dispatched(
     check_owner(state, out, slot, sent, policy.sticky)
     # A consumer that a reset closed got it from the dispatcher before the reset.
     if state.consumers[consumer].leaving != CLOSED:
-        _sent(state, out, events, i, slot, sent, policy)
+        _sent(state, out, rows, i, slot, sent)
 
 
 @compiled
-def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Dispatch, policy: Policy) -> None:
+def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dispatch) -> None:
     """Checks the rules for a dispatch and applies it."""
-    entries, consumer = state.entries, sent.consumer
+    entries, consumer, point, policy = state.entries, sent.consumer, point_of(rows, i), rows.policy
     vague = _perhaps_returned(state, slot, sent, policy)
     late_us = policy.unordered_us
     check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, vague and late_us > 0)
@@ -325,16 +306,16 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
     note_delivery(state, slot, sent, policy.keeps_order)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
-    note_overdue(state, out, slot, sent.seq, sent.ts_us, BY_DISPATCH, policy.stall_threshold_us)
-    hash_served(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)
+    note_overdue(state, out, slot, point, BY_DISPATCH, policy.stall_threshold_us)
+    hash_served(state, out, sent.hash_at, point, BY_DISPATCH, policy)
     if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & VAGUE != 0):
-        remove_pending(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
-    add_pending(state, slot, consumer, sent.seq, sent.ts_us)
+        remove_pending(state, out, slot, point, BY_REDELIVER)
+    add_pending(state, slot, consumer, point)
     if vague:
         entries[slot].marks |= VAGUE
-    if events.code[i] == DISPATCH_END:
+    if rows.events.code[i] == DISPATCH_END:
         entries[slot].marks |= DISPATCH_CONFIRMED
-    note_capacity_by_row(state, out, events, i, consumer, BY_DISPATCH, policy)
+    note_capacity_by_row(state, out, rows, i, consumer, BY_DISPATCH)
 
 
 @compiled

@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     return_to_replay,
     stop_waiting,
 )
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import (
     BY_LEAVE,
@@ -44,28 +45,27 @@ from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 
 @compiled
-def return_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, skew_us: int) -> None:
+def return_all(state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, skew_us: int) -> None:
     """Returns all pending entries of a consumer, so that they wait again.
 
     Args:
         state: the state.
         out: receives the episodes that end.
         consumer: the index of the consumer.
-        seq: the row after which this happens.
-        ts: its time in microseconds.
+        point: right after the row after which this happens.
         ended_by: BY_REDELIVER or BY_LEAVE.
         skew_us: how long after its row a redeliver command may take effect.
     """
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
-            return_to_replay(state, out, slot, seq, ts, ended_by)
+            return_to_replay(state, out, slot, point, ended_by)
         elif (
             ended_by == BY_LEAVE
             and entries[slot].ledger >= 0
             and entries[slot].marks & NACKED != 0
             and entries[slot].sent_to == consumer
-            and entries[slot].since_ts + skew_us >= ts
+            and entries[slot].since_ts + skew_us >= point.ts_us
         ):
             # If the consumer left before its redeliver command took effect, the command does not count (5.8).
             entries[slot].marks |= COUNT_LOST
@@ -76,11 +76,11 @@ def return_all(state: State, out: Output, consumer: int, seq: int, ts: int, ende
     for slot in range(entries.size):
         returned = entries[slot].marks & (RETURNED | ACKED) == RETURNED
         if entries[slot].ledger >= 0 and entries[slot].holder < 0 and returned:
-            begin_waiting(state, slot, seq, ts)
+            begin_waiting(state, slot, point)
 
 
 @compiled
-def consumer_left(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us: int) -> None:
+def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, skew_us: int) -> None:
     """Removes a consumer (contract 3.6). When the last one leaves, the cursor rewinds and the order starts anew."""
     if state.consumers[consumer].connected == 0:
         return
@@ -90,12 +90,12 @@ def consumer_left(state: State, out: Output, consumer: int, seq: int, ts: int, s
     if state.consumers[consumer].unacked > 0:
         # Some versions subtract what they have not removed (#26422).
         state.common[0].total_vague = 1
-    return_all(state, out, consumer, seq, ts, BY_LEAVE, skew_us)
+    return_all(state, out, consumer, point, BY_LEAVE, skew_us)
     if state.common[0].connected == 0:
         _forget_order(state)
         # From here on they wait for a consumer.
-        state.common[0].waiting_since_seq = seq
-        state.common[0].waiting_since_ts = ts
+        state.common[0].waiting_since_seq = point.seq
+        state.common[0].waiting_since_ts = point.ts_us
 
 
 @compiled
@@ -155,7 +155,7 @@ def reset_begins(state: State) -> None:
 
 
 @compiled
-def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
+def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: int) -> None:
     """Clears the state (E3): entries keep only that they are delayed or without a publish, and none waits.
 
     No row has the new position of the cursor. So an entry from before the reset waits again only when it is sent again
@@ -164,15 +164,15 @@ def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: in
     entries = state.entries
     over = state.common[0].resetting == RESET_ENDED
     state.common[0].resetting = NO_RESET if over else RESTARTED
-    state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, ts + skew_us)
+    state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, point.ts_us + skew_us)
     for slot in range(entries.size):
         if entries[slot].ledger >= 0:
             free_at_reset(state, slot)
         if entries[slot].ledger < 0:
             continue
         if entries[slot].holder >= 0:
-            remove_pending(state, out, slot, seq, ts, BY_RESET)
-        stop_waiting(state, slot, ts)
+            remove_pending(state, out, slot, point, BY_RESET)
+        stop_waiting(state, slot, point.ts_us)
         expect_end(state, out, slot)
         note_unsent(state, out, slot)
         entries[slot].sent_seq = UNKNOWN
@@ -196,11 +196,11 @@ def reset_ended(state: State, ts: int, skew_us: int) -> None:
 
 
 @compiled
-def close(state: State, out: Output, seq: int, ts: int) -> None:
+def close(state: State, out: Output, point: TracePoint) -> None:
     """Reports open episodes and dispatches without an end at the end of the trace."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
-            end_episode(state, out, at, seq, ts, STILL_OPEN)
+            end_episode(state, out, at, point, STILL_OPEN)
     for slot in range(state.entries.size):
         if state.entries[slot].ledger >= 0 and state.entries[slot].marks & ACKED == 0:
             expect_end(state, out, slot)

@@ -8,6 +8,7 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, free_entry
 from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
@@ -95,21 +96,20 @@ def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
 
 
 @compiled
-def _pass_entry(state: State, out: Output, slot: int, seq: int, ts: int, releases: bool) -> None:
+def _pass_entry(state: State, out: Output, slot: int, point: TracePoint, releases: bool) -> None:
     if releases and state.entries[slot].holder >= 0:
-        remove_pending(state, out, slot, seq, ts, BY_MARK_DELETE)
+        remove_pending(state, out, slot, point, BY_MARK_DELETE)
     free_entry(state, slot)
 
 
 @compiled
-def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> None:
+def advance(state: State, out: Output, point: TracePoint, releases: bool) -> None:
     """Moves mark-delete over the acknowledged entries up to the first gap.
 
     Args:
         state: the state.
         out: receives the episodes that end.
-        seq: the event that caused the move.
-        ts: its time in microseconds.
+        point: of the event that caused the move.
         releases: whether mark-delete releases a pending entry that it passes (`Profile.mark_delete_releases`).
     """
     common = state.common
@@ -119,7 +119,7 @@ def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> Non
             if state.entries[slot].marks & ACKED == 0:
                 return
             common[0].mark_delete_entry += 1
-            _pass_entry(state, out, slot, seq, ts, releases)
+            _pass_entry(state, out, slot, point, releases)
         elif not _cross_ledger(state):
             return
 
@@ -138,7 +138,7 @@ def _cross_ledger(state: State) -> bool:
 
 
 @compiled
-def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, releases: bool) -> None:
+def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, releases: bool) -> None:
     """Moves mark-delete to the broker's own position if that is higher."""
     common, entries = state.common, state.entries
     if common[0].mark_delete_ledger == UNKNOWN:
@@ -146,32 +146,32 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
         return
     if (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry):
         return
-    if common[0].jumped_ts == UNKNOWN or ts > common[0].jumped_ts + READ_US:
+    if common[0].jumped_ts == UNKNOWN or point.ts_us > common[0].jumped_ts + READ_US:
         common[0].jumped_from_ledger = common[0].mark_delete_ledger
         common[0].jumped_from_entry = common[0].mark_delete_entry
     common[0].jumped_to_ledger = ledger
     common[0].jumped_to_entry = entry
-    common[0].jumped_ts = ts
+    common[0].jumped_ts = point.ts_us
     common[0].mark_delete_ledger = ledger
     common[0].mark_delete_entry = entry
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             waited = entries[slot].marks & WAITING != 0
-            stop_waiting(state, slot, ts)
+            stop_waiting(state, slot, point.ts_us)
             # The trace has no acknowledgement of a pending entry. It stays pending unless an administrator moved
             # mark-delete over it (E6). What a read in flight sent after that is below mark-delete and pending.
             dropped = entries[slot].marks & MAYBE_SKIPPED != 0 and entries[slot].sent_ts < common[0].skip_begun_ts
             if entries[slot].holder >= 0 and dropped:
-                remove_pending(state, out, slot, seq, ts, BY_MARK_DELETE)
+                remove_pending(state, out, slot, point, BY_MARK_DELETE)
             if entries[slot].holder < 0:
                 if waited:
                     # A read in flight may still send it.
                     entries[slot].marks |= ACKED_WHILE_QUEUED
-                    entries[slot].sent_ts = ts
+                    entries[slot].sent_ts = point.ts_us
                 if entries[slot].marks & ACKED == 0:
                     entries[slot].marks |= ACKED | PASSED
                 else:
                     # It keeps its slot for a while, unlike positions that the trace never named (`was_skipped`).
                     entries[slot].marks |= ACKED_WHILE_QUEUED
                 free_entry(state, slot)
-    advance(state, out, seq, ts, releases)
+    advance(state, out, point, releases)

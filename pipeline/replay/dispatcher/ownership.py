@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.replay.dispatcher.delays import note_overdue_of
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import (
     Output,
@@ -28,25 +29,25 @@ from dispatch_audit.pipeline.replay.state.waiting_queues import enqueue
 
 
 @compiled
-def hash_served(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+def hash_served(state: State, out: Output, at: int, point: TracePoint, ended_by: int, policy: Policy) -> None:
     """Ends the wait of a hash that is served or moves, and begins the next one."""
-    count_waiting(state.hashes, at, ts)
-    explain(state, out, at, seq, ts, ended_by, policy.report_min_us)
-    note_starved(state, out, at, seq, ts, ended_by, policy.stall_threshold_us)
-    begin_wait(state, at, seq, ts)
+    count_waiting(state.hashes, at, point.ts_us)
+    explain(state, out, at, point, ended_by, policy.report_min_us)
+    note_starved(state, out, at, point, ended_by, policy.stall_threshold_us)
+    begin_wait(state, at, point)
 
 
 @compiled
-def end_unavailability_of_all(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+def end_unavailability_of_all(state: State, out: Output, point: TracePoint, ended_by: int, policy: Policy) -> None:
     """Ends the intervals of all unavailable consumers; call before joins, leaves and resets."""
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            end_unavailability(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
+            end_unavailability(state, out, consumer, point, ended_by, policy.report_min_us)
 
 
 @compiled
 def change_owners(
-    state: State, out: Output, mapping: RoutingArrays, seq: int, ts: int, ended_by: int, policy: Policy
+    state: State, out: Output, mapping: RoutingArrays, point: TracePoint, ended_by: int, policy: Policy
 ) -> None:
     """Gives every hash its owner in a new routing, and ends the waits of those that move."""
     for at in range(state.hashes.size):
@@ -54,28 +55,28 @@ def change_owners(
             owner = owner_of(mapping, state.hashes[at].hash)
             if owner != state.hashes[at].owner:
                 if state.hashes[at].owner == UNLOOKED:
-                    begin_wait(state, at, seq, ts)
-                note_overdue_of(state, out, at, seq, ts, ended_by, policy.stall_threshold_us)
-                hash_served(state, out, at, seq, ts, ended_by, policy)
+                    begin_wait(state, at, point)
+                note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
+                hash_served(state, out, at, point, ended_by, policy)
                 end_wait(state, out, at)
                 state.hashes[at].owner = owner
-                state.hashes[at].free_ts = ts
-                begin_wait(state, at, seq, ts)
+                state.hashes[at].free_ts = point.ts_us
+                begin_wait(state, at, point)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            note_capacity(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
+            note_capacity(state, out, consumer, point, ended_by, policy.report_min_us)
 
 
 @compiled
 def all_hashes_served(
-    state: State, out: Output, mapping: RoutingArrays, seq: int, ts: int, ended_by: int, policy: Policy
+    state: State, out: Output, mapping: RoutingArrays, point: TracePoint, ended_by: int, policy: Policy
 ) -> None:
     """Ends the waits of all hashes and reports starved ones; call before a reset or the end."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
             state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
-            note_overdue_of(state, out, at, seq, ts, ended_by, policy.stall_threshold_us)
-            hash_served(state, out, at, seq, ts, ended_by, policy)
+            note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
+            hash_served(state, out, at, point, ended_by, policy)
             end_wait(state, out, at)
 
 

@@ -28,6 +28,7 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_filled, note_sent
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
@@ -77,40 +78,40 @@ _UNTIL_SENT = (
 
 
 @compiled
-def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
+def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
     """Makes an entry wait to be sent."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     if entries[slot].marks & WAITING != 0 or at < 0:
         return
-    count_waiting(hashes, at, ts)
+    count_waiting(hashes, at, point.ts_us)
     if hashes[at].waiting == 0:
-        hashes[at].waiting_since_seq = seq
-        hashes[at].waiting_since_ts = ts
-        begin_wait(state, at, seq, ts)
+        hashes[at].waiting_since_seq = point.seq
+        hashes[at].waiting_since_ts = point.ts_us
+        begin_wait(state, at, point)
     entries[slot].marks |= WAITING
     if state.common[0].waiting > state.common[0].in_replay:
         entries[slot].marks |= IN_BACKLOG
     if entries[slot].marks & NOT_DUE != DELAYED:
-        note_ready(state, at, seq, ts)
+        note_ready(state, at, point)
     elif entries[slot].due_ts != UNKNOWN:
         look_at_delays_by(state, entries[slot].due_ts)
-    entries[slot].since_seq = seq
-    entries[slot].since_ts = ts
+    entries[slot].since_seq = point.seq
+    entries[slot].since_ts = point.ts_us
     enqueue(state, slot)
     hashes[at].waiting += 1
     hashes[at].waiting_messages += entries[slot].messages
     if hashes[at].away == 1:
-        note_blocked(hashes, at, 1, seq, ts)
+        note_blocked(hashes, at, 1, point)
 
 
 @compiled
-def note_ready(state: State, at: int, seq: int, ts: int) -> None:
+def note_ready(state: State, at: int, point: TracePoint) -> None:
     """Counts an entry of a hash that waits and could be sent from here on, as far as its delay is concerned."""
     common = state.common
     if common[0].waiting == 0:
-        common[0].waiting_since_ts = ts
-        common[0].waiting_since_seq = seq
+        common[0].waiting_since_ts = point.ts_us
+        common[0].waiting_since_seq = point.seq
     common[0].waiting += 1
     state.hashes[at].ready += 1
     state.hashes[at].came += 1
@@ -141,17 +142,17 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
 
 
 @compiled
-def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
+def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> None:
     """Makes the entry pending at `consumer`; the caller has removed it from other consumers."""
     entries, hashes = state.entries, state.hashes
     # A read in flight may send entries that an administrator has skipped meanwhile (E6).
-    doubtful = entries[slot].marks & MAYBE_SKIPPED != 0 and ts <= state.common[0].skip_begun_ts + READ_US
-    stop_waiting(state, slot, ts)
+    doubtful = entries[slot].marks & MAYBE_SKIPPED != 0 and point.ts_us <= state.common[0].skip_begun_ts + READ_US
+    stop_waiting(state, slot, point.ts_us)
     at = entries[slot].hash_at
-    note_sent(state, slot, consumer, seq, ts)
+    note_sent(state, slot, consumer, point)
     entries[slot].sent_to = consumer
-    entries[slot].sent_seq = seq
-    entries[slot].sent_ts = ts
+    entries[slot].sent_seq = point.seq
+    entries[slot].sent_ts = point.ts_us
     replayed = entries[slot].marks & (READ | RETURNED) != 0
     left_behind = entries[slot].marks & (RETURNED | NACKED) == RETURNED
     again = entries[slot].holder == consumer
@@ -163,13 +164,13 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
         entries[slot].marks |= REPLAYED
     if left_behind:
         entries[slot].marks |= REDELIVERED
-        hashes[at].left_sent_seq = seq
+        hashes[at].left_sent_seq = point.seq
     if doubtful:
         entries[slot].marks |= MAYBE_SKIPPED
     common = state.common
     highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
     shows_read = (entries[slot].ledger, entries[slot].entry) > highest
-    note_read(state, entries[slot].ledger, entries[slot].entry, seq, ts)
+    note_read(state, entries[slot].ledger, entries[slot].entry, point)
     if again:
         # Sent once more to its holder (E17): it stays pending there, so no draining ends. The broker counts it twice.
         entries[slot].marks |= REPEATED
@@ -199,7 +200,7 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
 
 
 @compiled
-def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ended_by: int) -> None:
     """Ends the pending state of an entry; the last entry of the holder ends the draining of its hash."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
@@ -213,7 +214,7 @@ def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ende
     else:
         hashes[at].last = previous
     holder = entries[slot].holder
-    _note_given_up(state, slot, holder, seq)
+    _note_given_up(state, slot, holder, point.seq)
     entries[slot].holder = NOBODY
     state.consumers[holder].held -= 1
     charge(state, slot, holder, -entries[slot].unacked)
@@ -224,9 +225,9 @@ def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ende
     if hashes[at].held > 0:
         return
     if hashes[at].draining_seq != UNKNOWN:
-        end_episode(state, out, at, seq, ts, ended_by)
-        begin_wait(state, at, seq, ts)
-        hashes[at].free_ts = ts
+        end_episode(state, out, at, point, ended_by)
+        begin_wait(state, at, point)
+        hashes[at].free_ts = point.ts_us
     _elect_holder(state, at)
 
 
@@ -257,17 +258,17 @@ def _elect_holder(state: State, at: int) -> None:
 
 
 @compiled
-def return_and_wait(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+def return_and_wait(state: State, out: Output, slot: int, point: TracePoint, ended_by: int) -> None:
     """Returns a pending entry and makes it wait again, unless it was deleted meanwhile."""
-    return_to_replay(state, out, slot, seq, ts, ended_by)
+    return_to_replay(state, out, slot, point, ended_by)
     if state.entries[slot].marks & RETURNED != 0:
-        begin_waiting(state, slot, seq, ts)
+        begin_waiting(state, slot, point)
 
 
 @compiled
-def return_to_replay(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+def return_to_replay(state: State, out: Output, slot: int, point: TracePoint, ended_by: int) -> None:
     """Returns a pending entry; the caller makes it wait unless the cursor has deleted it meanwhile."""
-    remove_pending(state, out, slot, seq, ts, ended_by)
+    remove_pending(state, out, slot, point, ended_by)
     if ended_by == BY_REDELIVER:
         state.entries[slot].marks |= NACKED
         state.entries[slot].redelivered += 1
@@ -281,12 +282,12 @@ def return_to_replay(state: State, out: Output, slot: int, seq: int, ts: int, en
 
 
 @compiled
-def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None:
+def acknowledge(state: State, out: Output, slot: int, point: TracePoint) -> None:
     """Acknowledges a whole entry: it is deleted at the cursor and no longer pending."""
     note_unsent(state, out, slot)
     if state.entries[slot].holder >= 0:
-        remove_pending(state, out, slot, seq, ts, BY_ACK)
-    delete_at_cursor(state, slot, ts)
+        remove_pending(state, out, slot, point, BY_ACK)
+    delete_at_cursor(state, slot, point.ts_us)
 
 
 @compiled

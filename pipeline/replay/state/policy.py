@@ -1,4 +1,4 @@
-"""The inputs of the kernel besides events: the routing in force, and the policy from profile and subscription."""
+"""The inputs of the kernel: rows, the routing in force, and the policy from profile and subscription."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
 
@@ -64,3 +66,28 @@ class Policy(NamedTuple):
     report_min_us: int
     stall_threshold_us: int
     delay_tick_us: int
+
+
+class Stretch(NamedTuple):
+    """Rows under one routing and one policy.
+
+    Attributes:
+        events: the rows, in the order of seq.
+        consumers: the index in the state of each row's consumer; -1 where it has none.
+        hashes: the sticky hash of each row; -1 where it has none. The kernel fills in that of a dispatch without a key,
+            and its `key_id`, if they are known by then.
+        routing: the routing in force.
+        policy: the settings in force.
+    """
+
+    events: Events
+    consumers: Ints
+    hashes: Ints
+    routing: RoutingArrays
+    policy: Policy
+
+
+@compiled
+def point_of(rows: Stretch, i: int) -> TracePoint:
+    """The point right after a row."""
+    return TracePoint(rows.events.seq[i], rows.events.ts_us[i])

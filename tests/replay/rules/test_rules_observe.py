@@ -161,7 +161,7 @@ if __name__ == "__main__":
     @contextmanager
     def in_reverse_order() -> Iterator[None]:
         asked: list[tuple[Rule, tuple[Any, ...]]] = []
-        check_dispatch = kernel.check_dispatch
+        check_dispatch = dispatch_rules.check_dispatch
 
         def put_off(rule: Rule) -> Rule:
             return lambda *terms: asked.append((rule, terms))
