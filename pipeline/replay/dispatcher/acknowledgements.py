@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.missing_publishes import note_without_publish
+from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, withdraw
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch, point_of
 from dispatch_audit.pipeline.replay.state.state import (
@@ -32,7 +32,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     VAGUE,
     State,
 )
-from dispatch_audit.pipeline.replay.state.unconfirmed import withdraw
 
 ACK_END = int(Code.ACK_END)
 

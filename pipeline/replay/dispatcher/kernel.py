@@ -32,10 +32,13 @@ from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, 
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
 from dispatch_audit.pipeline.replay.rules.limits_seen import note_dispatch, note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.missing_publishes import (
+from dispatch_audit.pipeline.replay.state.late_rows import (
+    expect_end,
     note_late_publish,
     note_published,
     note_without_publish,
+    see_end,
+    withdraw,
 )
 from dispatch_audit.pipeline.replay.state.output import (
     BY_DISPATCH,
@@ -67,7 +70,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     WAITING,
     State,
 )
-from dispatch_audit.pipeline.replay.state.unconfirmed import expect_end, see_end, withdraw
 
 PUBLISH = int(Code.PUBLISH)
 PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)

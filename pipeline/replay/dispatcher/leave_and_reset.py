@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
 )
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.output import (
     BY_LEAVE,
     BY_RESET,
@@ -40,7 +41,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     WAITING,
     State,
 )
-from dispatch_audit.pipeline.replay.state.unconfirmed import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 

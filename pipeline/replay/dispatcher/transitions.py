@@ -30,6 +30,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_r
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_filled, note_sent
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import (
@@ -57,7 +58,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     WAITING,
     State,
 )
-from dispatch_audit.pipeline.replay.state.unconfirmed import note_unsent
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 # The marks that a dispatch removes.

@@ -1,16 +1,50 @@
-"""Notes dispatches that may not have left the broker, and pending entries that may have ended before their row.
+"""Rows that come late, or never: publishes, ends of dispatches, and what may have happened before its row.
 
-Findings that depend on one of them are dropped (TRACE_FORMAT, "Phases").
+A publish may be recorded after the dispatch of its entry (contract 10.3), so an entry without one is counted at the
+first row that names it, and uncounted when its publish comes. Positions between two recorded publishes count as
+published too: the state forgets entries that mark-delete has passed, and they may come again after a seek.
+
+A dispatch without an end may not have left the broker, and a pending entry may have ended before its row. Findings that
+depend on one of them are dropped (TRACE_FORMAT, "Phases").
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    DISPATCH_CONFIRMED,
-    UNKNOWN,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import DISPATCH_CONFIRMED, UNKNOWN, UNPUBLISHED, State
+
+
+@compiled
+def note_published(state: State, ledger: int, entry: int) -> None:
+    """Notes that the trace has the publish of a position."""
+    common = state.common
+    first = (common[0].first_published_ledger, common[0].first_published_entry)
+    if common[0].first_published_ledger == UNKNOWN or (ledger, entry) < first:
+        common[0].first_published_ledger = ledger
+        common[0].first_published_entry = entry
+    if (ledger, entry) > (common[0].last_published_ledger, common[0].last_published_entry):
+        common[0].last_published_ledger = ledger
+        common[0].last_published_entry = entry
+
+
+@compiled
+def note_without_publish(state: State, slot: int) -> None:
+    """Counts a new entry that another row than its publish names first."""
+    entries, common = state.entries, state.common
+    at = (entries[slot].ledger, entries[slot].entry)
+    first = (common[0].first_published_ledger, common[0].first_published_entry)
+    last = (common[0].last_published_ledger, common[0].last_published_entry)
+    if common[0].first_published_ledger == UNKNOWN or at < first or at > last:
+        entries[slot].marks |= UNPUBLISHED
+        common[0].without_publish += 1
+
+
+@compiled
+def note_late_publish(state: State, slot: int) -> None:
+    """Uncounts an entry whose publish came late."""
+    if state.entries[slot].marks & UNPUBLISHED != 0:
+        state.entries[slot].marks &= ~UNPUBLISHED
+        state.common[0].without_publish -= 1
 
 
 @compiled
