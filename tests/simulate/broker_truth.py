@@ -3,8 +3,8 @@
 The simulation is looked at every `LOOK_US`. An entry could be sent if the contract (V10) has no reason why not.
 """
 
-from bisect import bisect_right
-from collections import Counter
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.policies.recently_joined import RecentlyJoinedPolicy
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
+from dispatch_audit.pipeline.simulate.state.delayed_entries import NOT_DELAYED
 from dispatch_audit.pipeline.simulate.state.dispatch_rates import RETRY_US
 
 LOOK_US: Final = 50_000
@@ -59,14 +60,9 @@ class Silences:
         self._could_since: dict[int, int] = {}
         self._now: Span | None = None
 
-    @property
-    def longest_us(self) -> int:
-        """How long the longest one lasted."""
-        return max((span.lasted_us for span in self.spans), default=0)
-
-    def longest_until(self, end_us: int) -> int:
-        """How long the longest one lasted up to a time."""
-        return max((min(span.to_us, end_us) - span.from_us for span in self.spans), default=0)
+    def longest_between(self, from_us: int, to_us: int) -> int:
+        """How much of the longest one lies between two times."""
+        return max((min(span.to_us, to_us) - max(span.from_us, from_us) for span in self.spans), default=0)
 
     def look(self, able: set[int], now_us: int, last_sent_us: int) -> None:
         """Notes which entries could be sent now, and when the last one was sent."""
@@ -89,8 +85,8 @@ class Truth:
 
     Attributes:
         silences: nothing was sent to anybody although entries could have been sent.
-        certain: the same, of entries of which rows show that they wait: no reset has come since they were published.
-        starved_us: of each entry the longest time in which it could have been sent and was not.
+        certain: the same, of entries of which rows show that they could: no reset has come since they were published,
+            they are due beyond doubt, and no consumer that joined recently may keep the broker from reading them.
         grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
             `THRESHOLD_US`, and could not be: an entry before it was sent, or a snapshot has a later read position.
         over_consumer: the most messages that a consumer held beyond its limit.
@@ -101,7 +97,6 @@ class Truth:
     def __init__(self, simulation: PartitionSimulation) -> None:
         self.silences = Silences()
         self.certain = Silences()
-        self.starved_us: dict[int, int] = {}
         self.grown_for_long = 0
         self._short_since_us: dict[int, tuple[int, frozenset[int]]] = {}
         self._full: _Full | None = None
@@ -109,7 +104,7 @@ class Truth:
         self.over_consumer = 0
         self.over_subscription = 0
         self._simulation = simulation
-        self._could_since: dict[int, int] = {}
+        self._could_us: defaultdict[int, list[int]] = defaultdict(list)
         self._resets_us = [action.at_us for action in simulation.workload.actions if action.kind in _RESETS]
         self._rates_reached = 0
         self._rates_reached_us = -RETRY_US * 2
@@ -120,52 +115,63 @@ class Truth:
         now_us, last_us = state.agenda.now_us, state.last_sent_us
         self._note_limits(now_us)
         self._note_growth(now_us)
-        able = set(self._able())
+        able = dict(self._able())
         # A rate limit explains a silence, and not that later entries are sent instead.
         for position in able:
-            could_us = now_us - self._could_since.get(position, now_us)
-            self.starved_us[position] = max(self.starved_us.get(position, 0), could_us)
-        self._could_since = {position: self._could_since.get(position, now_us) for position in able}
+            self._could_us[position].append(now_us)
         if self._throttled():
-            able = set()
-        self.silences.look(able, now_us, last_us)
+            able = {}
+        self.silences.look(set(able), now_us, last_us)
         reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
         published_us = self._simulation.workload.publish_us
         # Hooks run on several threads, so what was published just before may be a row after it and the other way round.
-        known = {position for position in able if published_us[position] > reset_us + _AROUND_US}
+        later_us = reset_us + _AROUND_US
+        known = {position for position, is_shown in able.items() if is_shown and published_us[position] > later_us}
         self.certain.look(known, now_us, last_us)
         state.agenda.after(LOOK_US, self._look)
 
-    def _able(self) -> Iterator[int]:
-        """The entries that could be sent now."""
+    def could_be_sent_us(self, position: int, from_us: int, to_us: int) -> int:
+        """For how long an entry could have been sent and was not, between two times: not always at one time."""
+        looks = self._could_us[position]
+        return (bisect_right(looks, to_us) - bisect_left(looks, from_us)) * LOOK_US
+
+    def _able(self) -> Iterator[tuple[int, bool]]:
+        """The entries that could be sent now, each with whether rows show that."""
         simulation = self._simulation
         state, policy, cursor = simulation.state, simulation.policy, simulation.cursor
         if not state.consumers:
             return
         reads = not policy.normal_reads_stop() and policy.normal_read_allowed()
-        if isinstance(policy, RecentlyJoinedPolicy) and policy.recently and state.replay.hash_of:
-            # It looks at replay again and again, and reads on only once nobody joined recently any more (contract 6.2).
-            reads = False
+        # While replay has entries that it may send it does not read on (contract 6.2), and rows do not show which.
+        reads_shown = not (isinstance(policy, RecentlyJoinedPolicy) and policy.recently and state.replay.hash_of)
         held = {position for consumer in state.consumers for position in consumer.pending}
         due = simulation.workload.deliver_at_us
         served = {c.number: c for c in state.consumers if not c.blocked and c.available() > 0}
         for position in range(cursor.mark_delete + 1, cursor.end):
             if cursor.acked[position] or position in held:
                 continue
-            if due is not None and self._waits_for_its_time(due[position]):
+            if due is not None and self._waits_for_its_time(position, due[position]):
                 continue
-            if position not in state.replay.hash_of and not reads and position >= cursor.read_position:
+            unread = position not in state.replay.hash_of and position >= cursor.read_position
+            if unread and not reads:
                 continue
             owner = state.selector.select(state.hashes[position])
             consumer = None if owner is None else served.get(owner)
             if consumer is not None and not self._waits(consumer, position):
-                yield position
+                yield position, (reads_shown or not unread) and (due is None or self._is_surely_due(due[position]))
 
-    def _waits_for_its_time(self, due_us: int) -> bool:
-        """Whether a delayed entry may wait: the tracker runs once a tick."""
-        state = self._simulation.state
-        delayed = state.delayed
-        return delayed is not None and delayed.enabled and due_us + delayed.tick_us > state.agenda.now_us
+    def _waits_for_its_time(self, position: int, due_us: int) -> bool:
+        """Whether a delayed entry waits: it counts as due a tick early, and the tracker runs once a tick."""
+        now_us, delayed = self._simulation.agenda.now_us, self._simulation.state.delayed
+        if delayed is None or not delayed.enabled or due_us == NOT_DELAYED:
+            return False
+        return due_us > now_us + delayed.tick_us or (position in delayed.positions and not self._is_surely_due(due_us))
+
+    def _is_surely_due(self, due_us: int) -> bool:
+        delayed = self._simulation.state.delayed
+        if delayed is None or not delayed.enabled or due_us == NOT_DELAYED:
+            return True
+        return due_us + delayed.tick_us <= self._simulation.agenda.now_us
 
     def _waits_for_older(self, consumer: Consumer, position: int) -> bool:
         """Whether a recently joined consumer must wait until older entries are acknowledged (contract 6.1)."""

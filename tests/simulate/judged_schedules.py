@@ -1,5 +1,6 @@
 """Audits drawn schedules and compares what the audit says with what the simulated broker did."""
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -20,6 +21,9 @@ THRESHOLD_US: Final = SETTINGS.blocking.stall_threshold_ms * MS
 _PROGRESS: Final = frozenset({"stalled", "draining_stuck"})
 # Where the order of joins and leaves is open, the audit says that there is a stall and that it cannot prove it.
 _SAID: Final = frozenset({"violation", "known_bug", "not_provable"})
+# Shorter than the threshold by what looks and the skew of rows take away.
+_STALLED_US: Final = THRESHOLD_US - 200 * MS
+_AROUND_US: Final = 10 * MS
 # Longer than the threshold by what rows and looks at the simulation do not show.
 _CERTAIN_US: Final = THRESHOLD_US + 700 * MS
 # Entries in replay for one consumer: ten full reads, and more than a few small ones (docs/BLOCKING.md).
@@ -102,13 +106,15 @@ def _compare(result: Judged, came: Audited, truth: Truth, batch: pa.RecordBatch)
 
 def _was_stalled(row: dict[str, Any], came: Audited, truth: Truth) -> bool:
     """Whether the broker could have sent something in the interval of a finding, or the entry it names for long."""
-    faults, keys = came.simulation.setup.faults, came.simulation.workload.keys
-    if row["entry_id"] is not None and keys[row["entry_id"]] == faults.starved_key:
-        # It may never be able for long at a time, and still be passed over all the time.
+    faults, workload, entry = came.simulation.setup.faults, came.simulation.workload, row["entry_id"]
+    if entry is not None and workload.keys[entry] in {faults.starved_key, faults.misrouted_key}:
+        # Its owner is passed over all the time, whether or not the other consumer can be sent anything.
         return True
-    if row["entry_id"] is not None and truth.starved_us.get(row["entry_id"], 0) >= THRESHOLD_US - 200 * MS:
+    to_us = row["ts_us"] - workload.start_us + _AROUND_US
+    from_us = to_us - int(json.loads(row["detail"])["seconds"] * 1e6) - 2 * _AROUND_US
+    if entry is not None and truth.could_be_sent_us(entry, from_us, to_us) >= _STALLED_US:
         return True
-    if truth.silences.longest_us >= THRESHOLD_US - 200 * MS:
+    if truth.silences.longest_between(from_us, to_us) >= _STALLED_US:
         return True
     # F6 is no silence: replay grows, because the broker goes on to read for a consumer that can be sent nothing.
     measures = came.simulation.progress.measures
@@ -130,7 +136,7 @@ def _had_effect(kind: str, came: Audited, truth: Truth, batch: pa.RecordBatch) -
     # Nobody sees more of a silence than the rows cover.
     last_us = max(batch.column("ts_us").to_pylist()) - came.simulation.workload.start_us
     least_us = _CERTAIN_US + (RETRY_US if _has_rate_limits(came.simulation) else 0)
-    return truth.certain.longest_until(last_us) >= least_us
+    return truth.certain.longest_between(0, last_us) >= least_us
 
 
 def _has_rate_limits(simulation: PartitionSimulation) -> bool:
