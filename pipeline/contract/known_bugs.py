@@ -182,11 +182,22 @@ def release_of(version: str | None, profile: Profile) -> Release:
 
 def known_bugs(version: str | None, profile: Profile) -> Mapping[str, KnownBug]:
     """The bugs that a broker can have, by id; `profile` names its dispatcher. See `release_of` for the arguments."""
-    release = release_of(version, profile)
-    return {bug.id: bug for bug in catalogue().values() if bug.can_exist(release, profile.dispatcher)}
+    return _possible(release_of(version, profile), profile.dispatcher)
 
 
 def bugs_by_symptom(version: str | None, profile: Profile) -> Mapping[Symptom, tuple[str, ...]]:
     """The ids of the bugs that a broker can have, by symptom; takes the arguments of `known_bugs`."""
-    bugs = known_bugs(version, profile).values()
-    return {known: tuple(bug.id for bug in bugs if known in bug.symptoms) for known in get_args(Symptom)}
+    return _by_symptom(release_of(version, profile), profile.dispatcher)
+
+
+@cache
+def _possible(release: Release, dispatcher: Dispatcher) -> Mapping[str, KnownBug]:
+    bugs = {bug.id: bug for bug in catalogue().values() if bug.can_exist(release, dispatcher)}
+    return MappingProxyType(bugs)
+
+
+@cache
+def _by_symptom(release: Release, dispatcher: Dispatcher) -> Mapping[Symptom, tuple[str, ...]]:
+    bugs = _possible(release, dispatcher).values()
+    ids = {known: tuple(bug.id for bug in bugs if known in bug.symptoms) for known in get_args(Symptom)}
+    return MappingProxyType(ids)
