@@ -7,6 +7,8 @@ costliest intervals of each scope and cause.
 import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -218,9 +220,9 @@ class BlockingMonitor:
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
-            self._note_stall(self._watch.dispatched(state, mapping, at, named, self._facts(state)))
+            self._note_stall(self._watch.dispatched(state, mapping, at, named, partial(self._facts, state)))
         elif reason == GIVES_UP:
-            self._watch.before_release(state, mapping, at, self._facts(state))
+            self._watch.before_release(state, mapping, at, partial(self._facts, state))
         elif reason == RELEASED:
             self.members_change(state, mapping, at, BY_ACK)
             self._note_all(self.recent.release(state, mapping, at, BY_ACK))
@@ -246,14 +248,14 @@ class BlockingMonitor:
 
     def members_change(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
-        self._watch.before_change(state, mapping, at, ended_by, self._facts(state))
+        self._watch.before_change(state, mapping, at, ended_by, partial(self._facts, state))
 
     def idle_over(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
 
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
-        self._note_stall(self._watch.over(state, mapping, at, ended_by, self._facts(state)))
+        self._note_stall(self._watch.over(state, mapping, at, ended_by, partial(self._facts, state)))
 
     def ownership_moved(self, state: Seen, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""

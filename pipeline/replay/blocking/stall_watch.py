@@ -6,7 +6,7 @@ after it: the state is looked at before every change that hides it. Consumers of
 skew after another leave together, as a broker that closes a topic lets them: the state before the first of them counts.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeGuard
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -35,7 +35,8 @@ _LONG_AGO_US = -NEVER
 class StallWatch:
     """The present time without a dispatch, and what was seen of it.
 
-    Its methods take the state, the routing in force, the point of the row, and the facts that the state lacks.
+    Its methods take the state, the routing in force, the point of the row, and a function that returns the facts that
+    the state lacks: at few rows they matter.
     """
 
     __slots__ = (
@@ -110,7 +111,9 @@ class StallWatch:
         if self._before_leaves is not None and self._before_leaves.cause in causes:
             self._before_leaves = None
 
-    def before_change(self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> None:
+    def before_change(
+        self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
+    ) -> None:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready."""
         # However short the time is: it may become a stall a little later.
         found = self._look(state, mapping, at, ended_by, facts)
@@ -122,11 +125,13 @@ class StallWatch:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
 
-    def before_release(self, state: Seen, mapping: RoutingArrays, at: TracePoint, facts: Facts) -> None:
+    def before_release(self, state: Seen, mapping: RoutingArrays, at: TracePoint, facts: Callable[[], Facts]) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
         self._remember(self._look(state, mapping, at, BY_ACK, facts))
 
-    def _look(self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> Blocked | None:
+    def _look(
+        self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
+    ) -> Blocked | None:
         interval = _idle_interval(state, at, ended_by, 1)
         return None if interval is None else stalled(state, mapping, interval, self._situation(interval, facts))
 
@@ -140,7 +145,7 @@ class StallWatch:
                 self._unexplained = found
 
     def dispatched(
-        self, state: Seen, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Facts
+        self, state: Seen, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Callable[[], Facts]
     ) -> Blocked | None:
         """The stall that the dispatch of the entry `sent` ends; None: it is none."""
         when_us, ended_by = self._brought_about
@@ -152,17 +157,24 @@ class StallWatch:
             found = found._replace(span=found.span._replace(ended_by=BY_DISPATCH))
             # What parks at the end goes on with a new entry or with permits (contract 3.11), and not by itself.
             parked = is_finding(found) and found.detail["symptom"] == PARKED_AT_THE_END
-            if parked and not facts.rates_ruled_out and is_pause_of_a_rate(state, found.span):
+            if parked and not facts().rates_ruled_out and is_pause_of_a_rate(state, found.span):
                 found = found._replace(detail={**found.detail, "unshown": UNSHOWN_RATE})
         return found
 
-    def over(self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> Blocked | None:
+    def over(
+        self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
+    ) -> Blocked | None:
         """The stall that something else than a dispatch ends; None: it is none. Call before that changes the state."""
         interval = _idle_interval(state, at, ended_by, self._threshold_us)
         return None if interval is None else self._of(state, mapping, interval, facts)
 
     def _of(
-        self, state: Seen, mapping: RoutingArrays, interval: Interval, facts: Facts, sent: Position | None = None
+        self,
+        state: Seen,
+        mapping: RoutingArrays,
+        interval: Interval,
+        facts: Callable[[], Facts],
+        sent: Position | None = None,
     ) -> Blocked | None:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
         found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
@@ -201,8 +213,8 @@ class StallWatch:
             return False
         return interval.to_ts - seen.span.to_ts < self._threshold_us
 
-    def _situation(self, interval: Interval, facts: Facts, sent: Position | None = None) -> Situation:
-        return Situation(facts, self._reported.within(interval), sent, self._threshold_us)
+    def _situation(self, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None) -> Situation:
+        return Situation(facts(), self._reported.within(interval), sent, self._threshold_us)
 
 
 def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
