@@ -140,7 +140,7 @@ def test_no_observer_keeps_the_state() -> None:
         ("state.entries[slot].marks |= 1", "entries"),
         ("entries, hashes = state.entries, state.hashes\n    hashes[at].held += 1", "hashes"),
         ("state.common[0].unacked = 0", "common"),
-        ('common = record_of(state.common)\n    common["unacked"] = 0', "common"),
+        ('common = record_of(state.common, COMMON)\n    common["unacked"] = 0', "common"),
         ('state.consumers.view(np.ndarray)["permits"][place] = 0', "consumers"),
         ('marks: Any = state.entries.view(np.ndarray)["marks"]\n    marks[held] = 0', "entries"),
         ("state.words.fill(0)", "words"),

@@ -8,7 +8,6 @@ import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -46,6 +45,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     DispatchRate,
     SettingsInForce,
 )
+from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
     GIVES_UP,
@@ -287,11 +287,11 @@ class BlockingMonitor:
         self._count_holes(state, snapshot.ts_us)
         if snapshot.in_replay is not None:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
-            record_of(state.waits.common)["next_sample_ts"] = snapshot.ts_us + self._thresholds.sample_us
+            record_of(state.waits.common, WAIT)["next_sample_ts"] = snapshot.ts_us + self._thresholds.sample_us
 
     def _sample(self, state: SeenByBlocking, at: TracePoint) -> None:
         # The first stop comes before the first row, when the state is empty.
-        waits = record_of(state.waits.common)
+        waits = record_of(state.waits.common, WAIT)
         self._count_holes(state, at.ts_us)
         if waits["next_sample_ts"] > 0 and self._since_seq != NEVER:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
@@ -382,7 +382,7 @@ class BlockingMonitor:
     def _available(self, state: SeenByBlocking, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
         at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
-        self._watch.before_change(state, mapping, at, interval.ended_by, self._facts(state, ended))
+        self._watch.before_change(state, mapping, at, interval.ended_by, partial(self._facts, state, ended))
         read = self._watch.read_position_in(interval)
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, read))
 

@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINE
 from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
@@ -155,7 +156,7 @@ class RecentlyJoined:
 
     def _update(self, state: SeenByBlocking) -> None:
         """Notes for the kernel which consumers are recent, and at which mark-delete position it stops."""
-        common, recent = record_of(state.waits.common), state.waits.consumers.view(np.ndarray)["recent"]
+        common, recent = record_of(state.waits.common, WAIT), state.waits.consumers.view(np.ndarray)["recent"]
         first = self._waiting[0].until if self._waiting else (UNKNOWN, UNKNOWN)
         common["join_release_ledger"], common["join_release_entry"] = first
         recent[:] = 0

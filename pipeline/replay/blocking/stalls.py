@@ -67,6 +67,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.memories import LIMIT, WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -292,7 +293,7 @@ def _unshown(
     # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
     blocked = perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
-    if situation.sent is not None and record_of(state.limits.common)["consumer_claim"] != CLAIM_DISREGARDED:
+    if situation.sent is not None and record_of(state.limits.common, LIMIT)["consumer_claim"] != CLAIM_DISREGARDED:
         # Who is sent something now, and holds as much as after its last dispatch, was not blocked.
         consumers: Any = state.consumers.view(np.ndarray)
         receiver = waiting.owner[at_position(state, waiting, situation.sent)]
@@ -395,7 +396,7 @@ def _subscription_was_full(state: Seen, interval: Interval, reported: Reported) 
     if reported.unacked is not None and 0 < common["unacked_limit"] <= reported.unacked:
         # The broker may count what an administrator has skipped (5.10).
         return True
-    until_us = int(record_of(state.waits.common)["blocked_on_unacked_until_ts"])
+    until_us = int(record_of(state.waits.common, WAIT)["blocked_on_unacked_until_ts"])
     if common["blocked_on_unacked"] == 1:
         until_us = interval.to_ts
     return 2 * (until_us - interval.from_ts) >= interval.to_ts - interval.from_ts

@@ -19,11 +19,13 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.memories import LIMIT
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, Output
 from dispatch_audit.pipeline.replay.state.state import (
     CLAIM_CONTRADICTED,
     CLAIM_DISREGARDED,
     CLAIM_STANDS,
+    COMMON,
     NOBODY,
     UNKNOWN,
     State,
@@ -73,7 +75,7 @@ class ContradictedLimit(NamedTuple):
 
 def take_limits(state: State, in_force: SettingsInForce) -> None:
     """Takes over the limits that are in force, but for those that are disregarded."""
-    common, seen = record_of(state.common), record_of(state.limits.common)
+    common, seen = record_of(state.common, COMMON), record_of(state.limits.common, LIMIT)
     for name, limit in _LIMITS.items():
         known = in_force.is_known(name)
         stands = seen[f"{limit.of}_claim"] == CLAIM_STANDS
@@ -86,7 +88,7 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
 
 def stand_again(state: State, setting: str) -> None:
     """Judges by a limit again, because a row says another one; what was counted about the former one is dropped."""
-    seen, of = record_of(state.limits.common), _LIMITS[setting].of
+    seen, of = record_of(state.limits.common, LIMIT), _LIMITS[setting].of
     for name in ("claim", "passes", "held_back", "kept_from_seq", "kept_to_seq", "most"):
         seen[f"{of}_{name}"] = CLAIM_STANDS if name == "claim" else 0
     if of == "consumer":
@@ -94,7 +96,7 @@ def stand_again(state: State, setting: str) -> None:
         for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood"):
             state.limits.consumers.view(np.ndarray)[name] = 0
     else:
-        seen["full_since_ts"] = record_of(state.common)["full"] = 0
+        seen["full_since_ts"] = record_of(state.common, COMMON)["full"] = 0
 
 
 def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, int] | None:
@@ -103,7 +105,7 @@ def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, 
     It held back at it so often, and no less often than it was passed; a limit of consumers is also kept if each pass of
     it came between two long times of holding back. Before and after that it may have another limit.
     """
-    seen, of = record_of(state.limits.common), _LIMITS[setting].of
+    seen, of = record_of(state.limits.common, LIMIT), _LIMITS[setting].of
     held_back, passes = int(seen[f"{of}_held_back"]), int(seen[f"{of}_passes"])
     stood = int(seen["consumer_stood"]) if setting == UNACKED_PER_CONSUMER else 0
     if held_back < max(times_min, passes) and stood < max(passes, 1):
@@ -113,7 +115,7 @@ def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, 
 
 def disregard(state: State, out: Output) -> list[ContradictedLimit]:
     """Drops the limits that the kernel has found contradicted, and that anything waits for them."""
-    common, seen = record_of(state.common), record_of(state.limits.common)
+    common, seen = record_of(state.common, COMMON), record_of(state.limits.common, LIMIT)
     found: list[ContradictedLimit] = []
     for name, limit in _LIMITS.items():
         if seen[f"{limit.of}_claim"] != CLAIM_CONTRADICTED:
@@ -160,7 +162,7 @@ def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us:
         read_position: of a snapshot.
         since_us: the broker took the snapshot at this time or later.
     """
-    seen = record_of(state.limits.common)
+    seen = record_of(state.limits.common, LIMIT)
     if read_position is None or not 0 < seen["full_since_ts"] < since_us:
         return
     before = int(seen["unread_ledger"]), int(seen["unread_entry"])

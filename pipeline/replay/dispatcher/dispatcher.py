@@ -37,6 +37,7 @@ from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.state.memories import LIMIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
     BY_GAP,
@@ -55,6 +56,8 @@ from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     BY_SNAPSHOTS,
     CLAIM_CONTRADICTED,
+    COMMON,
+    CONSUMER,
     LEAVING,
     RESTARTED,
     SENT,
@@ -136,11 +139,11 @@ class Dispatcher:
         self._routings = Routings()
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
-        common = record_of(self._state.common)
+        common = record_of(self._state.common, COMMON)
         common["counts_indexes"] = counts_indexes
         common["publish_skew_us"] = policy.skew_us
         take_limits(self._state, monitor.in_force)
-        self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
+        self._out = new_output(_FINDINGS_ROOM, 2048, 2048)
         self._collector = FindingCollector(exceptions)
         self._at_the_end = (0, 0)
         self._without_publish_told = 0
@@ -211,7 +214,7 @@ class Dispatcher:
 
     def _consumer(self, number: int) -> Any:
         """The record of a consumer, to be read and set by name; see `record_of`."""
-        return self._state.consumers.view(np.ndarray)[self.consumers.of[number]]
+        return record_of(self._state.consumers, CONSUMER, self.consumers.of[number])
 
     def connect(self, number: int, at: TracePoint) -> None:
         """Connects a consumer; the caller passes the new routing to `route`."""
@@ -225,7 +228,7 @@ class Dispatcher:
         index = self.consumers.of[number]
         consumer = self._consumer(number)
         if consumer["connected"] == 0:
-            common = record_of(self._state.common)
+            common = record_of(self._state.common, COMMON)
             consumer["connected"] = 1
             consumer["joined_ledger"] = common["highest_dispatched_ledger"]
             consumer["joined_entry"] = common["highest_dispatched_entry"]
@@ -282,7 +285,7 @@ class Dispatcher:
 
     def _limit_look_ahead(self) -> None:
         # The limit grows with the number of consumers (contract 4.7).
-        record_of(self._state.common)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0
+        record_of(self._state.common, COMMON)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0
 
     def open(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """Sets the policy that the first consumer decides, for as long as any consumer is connected."""
@@ -398,7 +401,7 @@ class Dispatcher:
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
         state, mapping = self._state, self._mapping
-        limits = record_of(state.limits.common)
+        limits = record_of(state.limits.common, LIMIT)
         decided = decisions(events, bool(common_of(state)["starts_seen"]))
         sent = np.flatnonzero(decided)
         self.monitor.dispatched(Sent(events.ts_us[sent], events.value[sent]))
@@ -464,7 +467,7 @@ class Dispatcher:
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
-        state, common = self._state, record_of(self._state.common)
+        state, common = self._state, record_of(self._state.common, COMMON)
         self.monitor.reported(state, snapshot, self.consumers.of)
         look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
         for consumer in snapshot.consumers:
@@ -515,7 +518,7 @@ class Dispatcher:
     def _first_joins(self, at: TracePoint) -> None:
         """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
         self._end_delays(at)
-        common = record_of(self._state.common)
+        common = record_of(self._state.common, COMMON)
         if common["last_dispatch_ts"] > 0:
             # Before the first dispatch the subscription may not have been there.
             self.monitor.idle_over(self._state, self._mapping, at, BY_JOIN)
@@ -545,13 +548,18 @@ class Dispatcher:
         _all_hashes_served(self._state, self._out, self._mapping, at, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
-    def findings_and_episodes(self) -> tuple[Records, Records]:
-        """The findings and draining episodes so far, without findings that depend on dispatches that were never sent.
+    def findings(self) -> Records:
+        """The findings so far, without those that depend on dispatches that were never sent.
 
         Only later rows show whether a dispatch was sent, so call this at the end of a group.
         """
         self._drain_output()
-        return self._collector.taken()
+        return self._collector.certain()
+
+    def episodes(self) -> Records:
+        """The draining episodes that have ended so far; at the end of a group, or of a window, all of them."""
+        self._drain_output()
+        return self._collector.episodes
 
     def _make_room(self, need: Need, from_us: int) -> None:
         limits = self._open_entries_max, self.policy.report_min_us

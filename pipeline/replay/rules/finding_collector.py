@@ -105,13 +105,15 @@ class FindingCollector:
         """The number of dispatches without an end, which may not have left the broker."""
         return int(np.unique(np.concatenate(self._unsent)).size) - self._without_end_told
 
-    def taken(self) -> tuple[Records, Records]:
-        """Findings and episodes, without findings that depend on unsent dispatches or withdrawn entries."""
+    def certain(self) -> Records:
+        """The findings that depend neither on unsent dispatches nor on withdrawn entries."""
         findings = self.findings.all()
+        if not findings.size:
+            return findings
         unsent = np.concatenate(self._unsent)
         certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
         for withdrawn in together(self._withdrawn):
             depends = (findings.other_ledger == withdrawn.ledger) & (findings.other_entry == withdrawn.entry)
             depends &= np.isin(findings.rule, _DEPENDS_ON_ANOTHER)
             certain &= ~(depends & (findings.ts_us >= withdrawn.since_ts) & (findings.seq < withdrawn.until_seq))
-        return chosen(findings, certain), self.episodes
+        return chosen(findings, certain)

@@ -57,9 +57,8 @@ class ConsumerIndex:
     @cached_property
     def _ascending(self) -> tuple[Ints, Ints]:
         """The numbers ascending, and their indexes, for look-ups of whole columns."""
-        numbers = np.array(self.numbers, dtype=np.int64)
-        order = np.argsort(numbers, kind="stable")
-        return numbers[order], order.astype(np.int64)
+        ascending = sorted(self.of)
+        return np.array(ascending, dtype=np.int64), np.array([self.of[number] for number in ascending], dtype=np.int64)
 
     def indexes(self, numbers: Ints) -> Ints:
         """The index of each number, `NOBODY` where it has none."""

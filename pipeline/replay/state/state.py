@@ -289,16 +289,14 @@ class State(NamedTuple):
 
 def common_of(state: Seen) -> Mapping[str, Any]:
     """The values of the subscription as a whole, to be read by name."""
-    values: Mapping[str, Any] = record_of(state.common)
+    values: Mapping[str, Any] = record_of(state.common, COMMON)
     return values
 
 
-def record_of(records: SeenRecords) -> Any:
-    """The only one of some records, to be read and set by name.
-
-    A record array looks up each name in Python, which takes ten times as long.
-    """
-    return records.view(np.ndarray)[0]
+def record_of(records: SeenRecords, dtype: "np.dtype[np.void]", at: int = 0) -> Any:
+    """One of the records, to be read and set by name: record arrays look up each name in Python, which is slow."""
+    whole: Any = records
+    return np.frombuffer(whole, dtype)[at]
 
 
 def together(parts: Sequence[Records]) -> Records:

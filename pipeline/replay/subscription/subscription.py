@@ -138,9 +138,8 @@ class Subscription:
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
-        findings, episodes = dispatcher.findings_and_episodes()
         loop.limits.note_kept(dispatcher)
-        findings = loop.limits.holding(findings)
+        findings, episodes = loop.limits.holding(dispatcher.findings()), dispatcher.episodes()
         unjoined = len(snapshots.listed - dispatcher.consumers.of.keys())
         numbers = dispatcher.consumers.numbers
         return ReplayResult(

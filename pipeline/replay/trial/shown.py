@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from dispatch_audit.pipeline.contract.rules import OWNERSHIP
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -87,7 +85,7 @@ def shown_by(replay: Subscription, until: int) -> SelectorEvidence:
     if not loop.membership.owners.routes_by_selector:
         return SelectorEvidence(False, 0, (), (), (), 0, 0)
     seen = [a for a in loop.reported.seen if a.snapshot.seq <= until]
-    findings, _ = loop.dispatcher.findings_and_episodes()
+    findings = loop.dispatcher.findings()
     misrouted = chosen(findings, (findings.rule == OWNERSHIP) & (findings.seq <= until))
     misrouted = chosen(misrouted, ~loop.membership.owners.doubts.which(misrouted.seq, misrouted.hash))
     return SelectorEvidence(
@@ -96,6 +94,6 @@ def shown_by(replay: Subscription, until: int) -> SelectorEvidence:
         differing=[a for a in seen if not a.agrees and a.determined],
         open=[a for a in seen if not a.agrees and not a.determined],
         misrouted=sorted(map(TracePoint, misrouted.seq.tolist(), misrouted.ts_us.tolist())),
-        misrouted_hashes=np.unique(misrouted[["hash", "consumer"]]).size,
+        misrouted_hashes=len(set(zip(misrouted.hash.tolist(), misrouted.consumer.tolist(), strict=True))),
         dispatches=int(loop.dispatcher.checked[DISPATCHES]),
     )

@@ -73,7 +73,7 @@ def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
         sizes.append(_size(dispatcher))
     assert events.seq.size > 300_000
     assert sizes[-1] == sizes[len(sizes) // 4]
-    findings, episodes = dispatcher.findings_and_episodes()
+    findings, episodes = dispatcher.findings(), dispatcher.episodes()
     assert findings.size == episodes.size == 0
     assert dispatcher.counts(1) == (80_000, 80_000)
 
@@ -107,7 +107,7 @@ def test_the_state_grows_with_what_is_open() -> None:
     _replay(dispatcher, sent, number % HASHES)
     again = sent._replace(seq=sent.seq + 50_000, ts_us=sent.ts_us + 10**9)
     _replay(dispatcher, again, number % HASHES)
-    findings, _ = dispatcher.findings_and_episodes()
+    findings = dispatcher.findings()
     assert findings.size == 50_000
     assert findings.other_seq.tolist() == sent.seq.tolist()
 

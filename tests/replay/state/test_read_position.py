@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, note_read, set_key
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
 from dispatch_audit.pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.read_position import rewind, was_read
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
@@ -55,13 +56,13 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
             slot = _slot(state, position)
             if state.entries[slot].marks & WAITING == 0:
                 state.entries[slot].marks |= way
-                begin_waiting(state, slot, 1, 1)
+                begin_waiting(state, slot, TracePoint(1, 1))
         elif kind == "stop" and entry_at(state, *position) >= 0:
             stop_waiting(state, entry_at(state, *position), 2)
         elif kind == "read":
             # A dispatch, or a snapshot, shows a position that the trace has shown before.
             _slot(state, position)
-            note_read(state, *position, 1, 3)
+            note_read(state, *position, TracePoint(1, 3))
             read = max(read, position)
         elif kind == "rewind":
             rewind(state)
@@ -84,25 +85,26 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
 def test_what_is_read_carries_the_time_when_that_was_seen_first() -> None:
     state = _state()
     first, second = _slot(state, (1, 0)), _slot(state, (1, 1))
-    note_read(state, 1, 0, 10, 10)
-    note_read(state, 1, 1, 20, 20)
-    note_read(state, 1, 0, 30, 30)
+    note_read(state, 1, 0, TracePoint(10, 10))
+    note_read(state, 1, 1, TracePoint(20, 20))
+    note_read(state, 1, 0, TracePoint(30, 30))
     assert state.entries.read_ts[[first, second]].tolist() == [10, 20]
 
 
 def test_of_the_first_waiting_entry_of_a_hash_the_row_is_known_that_shows_it_read() -> None:
     state = _state()
     for entry in (0, 2, 4):
-        begin_waiting(state, _slot(state, (1, entry)), 1, 1)
+        begin_waiting(state, _slot(state, (1, entry)), TracePoint(1, 1))
     at = int(state.entries.hash_at[_slot(state, (1, 0))])
-    note_read(state, 1, 3, 5, 10)
-    note_read(state, 1, 4, 6, 20)
-    assert (state.hashes[at].read_seq, state.hashes[at].read_ts) == (5, 10)
+    note_read(state, 1, 3, TracePoint(5, 10))
+    note_read(state, 1, 4, TracePoint(6, 20))
+    waits = state.waits.hashes[at]
+    assert (waits.read_seq, waits.read_ts) == (5, 10)
 
 
 def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -> None:
     state = _state()
     slots = [_slot(state, position) for position in ((1, 0), (1, 5), (2, 0), (2, 1), (2, 2), (3, 0))]
-    note_read(state, 1, 0, 10, 10)
-    note_read(state, 2, 1, 20, 20)
+    note_read(state, 1, 0, TracePoint(10, 10))
+    note_read(state, 2, 1, TracePoint(20, 20))
     assert [bool(state.entries.marks[slot] & READ) for slot in slots] == [True, True, True, True, False, False]

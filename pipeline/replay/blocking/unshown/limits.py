@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
+from dispatch_audit.pipeline.replay.state.memories import LIMIT
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, common_of, record_of
 
@@ -46,7 +47,7 @@ def perhaps_blocked(state: Seen, since_us: int, *, said: bool, seen_only: bool =
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     counted, filled = consumers["unacked"] + consumers["uncounted"], consumers["filled"]
-    limits = record_of(state.limits.common)
+    limits = record_of(state.limits.common, LIMIT)
     if limits["consumer_claim"] == CLAIM_DISREGARDED:
         # The limit is at least what a consumer was seen to hold; one that has reached it is blocked down to half of it.
         holding: NDArray[np.bool_] = 2 * counted > limits["consumer_most"]
