@@ -9,6 +9,7 @@ import numpy as np
 from dispatch_audit.pipeline.assignment.epochs import Epoch
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.compilation.compiler import Compiler
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 _compiled: Final = Compiler([Path(__file__)])
@@ -34,6 +35,9 @@ def _add_widths(
         first = after
 
 
+_add = EntryPoint(_add_widths)
+
+
 @checkpointed("hash_shares")
 class HashShares:
     """Adds up the shares over epochs; memory grows with the number of consumers only."""
@@ -50,7 +54,7 @@ class HashShares:
             return  # the wall clock stepped back, or the changes came in one row
         consumers, owned = sorted(epoch.names), epoch.owned
         summed = np.zeros(len(consumers), dtype=np.int64)
-        _add_widths(owned.starts, owned.ends, owned.owners, np.array(consumers, dtype=np.int64), summed)
+        _add(owned.starts, owned.ends, owned.owners, np.array(consumers, dtype=np.int64), summed)
         widths = summed.tolist()
         space_us = sum(widths) * lasted_us
         for consumer, width in zip(consumers, widths, strict=True):

@@ -82,10 +82,11 @@ def _null_count(array: pa.Array) -> int:
 
 def _with_types(schema: pa.Schema, arrays: Sequence[pa.Array]) -> pa.Schema:
     """The schema with the types of these arrays."""
-    for at, (of, array) in enumerate(zip(schema.types, arrays, strict=True)):
-        if of != array.type:
-            schema = schema.set(at, schema.field(at).with_type(array.type))
-    return schema
+    fields = [
+        field if field.type == array.type else field.with_type(array.type)
+        for field, array in zip(schema, arrays, strict=True)
+    ]
+    return pa.schema(fields, schema.metadata)
 
 
 def decode(results: DataFrame, table_name: str) -> DataFrame:

@@ -94,6 +94,8 @@ class Events(NamedTuple):
 
     def rows(self, start: int, stop: int) -> "Events":
         """The rows from `start` up to, not including, `stop`, without a copy."""
+        if start == 0 and stop >= self.seq.size:
+            return self
         return Events(*(column[start:stop] for column in self))
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "Events":

@@ -27,7 +27,8 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
     shown = {int(keys.group[at]) for at in chosen}
     by_traffic = hashes.group[_most(hashes, each_max)].tolist()
     unkeyed: list[int] = []
-    hot = dict.fromkeys([*by_traffic, *_largest(peaks, each_max), *_largest(blocked, each_max)])
+    by_peak = found.peaks.hash[np.lexsort((found.peaks.hash, -found.peaks.entries))[:each_max]].tolist()
+    hot = dict.fromkeys([*by_traffic, *by_peak, *_longest(blocked, each_max)])
     others = [sticky for sticky in hot if sticky not in shown]
     bounds = np.searchsorted(keys.group, [others, [sticky + 1 for sticky in others]]).tolist()
     for sticky, first, last in zip(others, *bounds, strict=True):
@@ -91,8 +92,8 @@ def _most(counts: KeyCounts, number: int) -> Ints:
     return order
 
 
-def _largest(amounts: Mapping[int, float], number: int) -> list[int]:
-    return sorted((sticky for sticky in amounts if amounts[sticky] > 0), key=lambda h: (-amounts[h], h))[:number]
+def _longest(blocked: Mapping[int, float], number: int) -> list[int]:
+    return sorted((sticky for sticky in blocked if blocked[sticky] > 0), key=lambda h: (-blocked[h], h))[:number]
 
 
 def _times(hashes: KeyCounts, wanted: Sequence[int]) -> Mapping[int, int]:

@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.compilation.compiler import Compiler
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
@@ -135,7 +136,7 @@ def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[Ints, Ints, Ints]:
     stays = np.empty(now.epochs.size, dtype=np.int64)
     came_from, over = np.empty((2, before.epochs.size), dtype=np.int64)
     held, then = now.held, before.held
-    same = _find_same(
+    same = _enter_find_same(
         *(held.starts, held.ends, held.owners, now.open),
         *(then.starts, then.ends, then.owners, before.open),
         now.because == before.because,
@@ -181,3 +182,6 @@ def _find_same(
         else:
             over[then - found] = then
     return found
+
+
+_enter_find_same = EntryPoint(_find_same)

@@ -8,16 +8,21 @@ import pytest
 from local_replay import recorded_logs, tables_of_logs
 from recorded import of_each, smallest
 
+from dispatch_audit.pipeline.assignment import shares
 from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking import monitor
 from dispatch_audit.pipeline.replay.dispatcher import allocation, dispatcher
 from dispatch_audit.pipeline.replay.state import consumer_index, pair_sums
+from dispatch_audit.pipeline.replay.subscription import range_ownership
 from dispatch_audit.pipeline.replay.timeline import change_points
 
 ENTRIES = {
     name: entry
-    for room in (allocation, change_points, consumer_index, dispatcher, monitor, pair_sums)
+    for room in (
+        *(allocation, change_points, consumer_index, dispatcher, monitor, pair_sums),
+        *(range_ownership, shares),
+    )
     for name, entry in vars(room).items()
     if isinstance(entry, EntryPoint)
 }
