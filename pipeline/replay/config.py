@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS
@@ -13,7 +14,11 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_in_force import (
+    SettingsAtStart,
+    SettingsInForce,
+    settings_at_start,
+)
 
 CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"
 REPLICA_POINTS: Final = "subscriptionKeySharedConsistentHashingReplicaPoints"
@@ -88,7 +93,7 @@ class ReplayConfig:
         given = setting in self.given or value != default
         return Claim(setting, json.dumps(value), "trace.json" if given else "default")
 
-    @property
+    @cached_property
     def release(self) -> Release:
         """The release of the broker."""
         return release_of(self.version, self.profile)
@@ -101,9 +106,13 @@ class ReplayConfig:
 
     def settings_in_force(self) -> SettingsInForce:
         """The settings at the beginning of the trace; rows `settings` change them for one subscription."""
-        return SettingsInForce(self.broker, self.profile.settings, self.given)
+        return SettingsInForce(*self._settings_at_start)
 
-    @property
+    @cached_property
+    def _settings_at_start(self) -> SettingsAtStart:
+        return settings_at_start(self.broker, self.profile.settings, self.given)
+
+    @cached_property
     def limits(self) -> BrokerLimits:
         """The broker's limits: those of look-ahead only as far as the dispatcher of this release heeds them."""
         heeded = LOOK_AHEAD & self.profile.settings.keys()

@@ -144,7 +144,9 @@ def _replayed_group(
         payload = write_checkpoint(known, claimed)
         yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])
     counted.leave_out(transfers.rows, transfers.places)
-    found = dataclasses.replace(replay.so_far() if whole is None else whole, recorders=recorders)
+    found = replay.so_far() if whole is None else whole
+    if recorders is not ONE:
+        found = dataclasses.replace(found, recorders=recorders)
     yield from _any("assignments", rows.assignments(*group, [*ended, *range_ownership.going_on()]))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entries import is_kept_for_a_read
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output
-from dispatch_audit.pipeline.replay.state.pair_index import Slots, drop, empty_table, put
+from dispatch_audit.pipeline.replay.state.pair_index import drop, empty_table, put_all
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     UNKNOWN,
@@ -124,7 +124,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     grown = _slots(size - free, rows)
     entries = _grown(state.entries, grown)
     table = empty_table(grown)
-    _index(table, entries.ledger, entries.entry)
+    put_all(table, entries.ledger, entries.entry)
     state.common[0].free_entries += grown - size
     evidence_seq = np.full(grown, UNKNOWN, dtype=np.int64)
     evidence_seq[:size] = state.checks.evidence_seq
@@ -144,7 +144,7 @@ def _roomy_hashes(state: State, rows: int) -> State:
     grown = _slots(size - free, rows)
     hashes = _grown(state.hashes, grown)
     table = empty_table(grown)
-    _index(table, hashes.hash, hashes.zero)
+    put_all(table, hashes.hash, hashes.zero)
     state.common[0].free_hashes += grown - size
     return state._replace(
         hashes=hashes,
@@ -215,13 +215,6 @@ def _recent_ledgers(state: State, more: int) -> State:
         ledger_firsts=np.concatenate((firsts[kept], np.zeros(size - count, dtype=np.int64))),
         ledger_ends=np.concatenate((ends[kept], np.zeros(size - count, dtype=np.int64))),
     )
-
-
-@compiled
-def _index(table: Slots, keys_a: Ints, keys_b: Ints) -> None:
-    for slot in range(keys_a.size):
-        if keys_a[slot] >= 0:
-            put(table, keys_a[slot], keys_b[slot], slot)
 
 
 @compiled

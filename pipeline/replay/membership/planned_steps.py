@@ -56,6 +56,8 @@ class PlannedSteps:
             seq: the seq of the row.
             shown_by: the rows of snapshots that were taken at this row, but after a change that follows: they stay.
         """
+        if not self._steps or self._steps[0].at.seq > seq:
+            return []
         count = bisect_right(self._steps, (seq, True), key=_due)
         due: list[steps.Planned] = []
         later: list[steps.Planned] = []

@@ -98,6 +98,12 @@ class Events(NamedTuple):
             return self
         return Events(*(column[start:stop] for column in self))
 
+    def has(self, *codes: int) -> bool:
+        """Whether a row has one of these codes."""
+        # To look for a number among bytes is faster than to compare a column.
+        here = self.code.astype(np.int8, copy=False).tobytes()
+        return any(code in here for code in codes)
+
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "Events":
         """The rows that `index` names, in its order."""
         rows = row_numbers(index)

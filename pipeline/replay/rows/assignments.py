@@ -34,44 +34,44 @@ def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> 
     for part in parts:
         beginnings |= part.beginnings
         names |= part.names
-    began_with, owned_by = _indexes(sorted(beginnings), epochs), _indexes(sorted(names), owners)
+    began_with, owned_by = _index_of(epochs, sorted(beginnings)), _index_of(owners, sorted(names))
     began = [beginnings[epoch] for epoch in sorted(beginnings)]
     until = [(None, None) if part.until is None else tuple(part.until) for part in parts]
     because = [part.because or None for part in parts]
-    throughout = np.zeros(rows, dtype=np.int64)
+    throughout, of_its_part = pa.array(np.zeros(rows, dtype=np.int8)), _narrow(of_part, len(parts))
     return {
         "topic": _texts([topic], throughout),
         "subscription": _texts([subscription], throughout),
         "epoch": epochs,
-        "last_epoch": _numbers([part.last_epoch for part in parts], of_part),
+        "last_epoch": _numbers([part.last_epoch for part in parts], of_its_part),
         "consumer": owners,
         "consumer_name": _texts([names[owner] for owner in sorted(names)], owned_by),
         "range_start": starts,
         "range_end": ends,
         "from_seq": _numbers([of.since.seq for of in began], began_with),
-        "to_seq": _numbers([seq for seq, _ in until], of_part),
+        "to_seq": _numbers([seq for seq, _ in until], of_its_part),
         "from_ts_us": _numbers([of.since.ts_us for of in began], began_with),
-        "to_ts_us": _numbers([ts_us for _, ts_us in until], of_part),
+        "to_ts_us": _numbers([ts_us for _, ts_us in until], of_its_part),
         "change": _texts([of.change for of in began], began_with),
         "hashes_moved": _numbers([of.hashes_moved for of in began], began_with),
-        "undecided": _texts([None, *because], np.where(is_open, of_part + 1, 0)),
+        "undecided": _texts([None, *because], _narrow(np.where(is_open, of_part + 1, 0), len(parts) + 1)),
     }
 
 
-def _indexes(numbers: Sequence[int], which: Ints) -> Ints:
-    """The index of each of some numbers among all, which are ascending."""
-    return np.searchsorted(np.array(numbers, dtype=np.int64), which)
+def _index_of(numbers: Ints, ascending: Sequence[int]) -> pa.Array:
+    """The index of each number among some ascending ones, which have them all."""
+    return _narrow(np.searchsorted(np.array(ascending, dtype=np.int64), numbers), len(ascending))
 
 
-def _numbers(values: Sequence[int | None], at: Ints) -> pa.Array:
-    return _repeated(pa.array(values, pa.int64()), at)
+def _narrow(index: Ints, values: int) -> pa.Array:
+    """An index of so many values, as narrow as it may be; columns share it."""
+    return pa.array(index.astype(np.int8 if values <= _BYTE_MAX else np.int32))
 
 
-def _texts(values: Sequence[str | None], at: Ints) -> pa.Array:
-    return _repeated(pa.array(values, pa.string()), at)
+# Columns are dictionaries: a thousand rows say a few dozen values.
+def _numbers(values: Sequence[int | None], index: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(index, pa.array(values, pa.int64()))
 
 
-def _repeated(values: pa.Array, at: Ints) -> pa.Array:
-    """The values at some indexes, as a dictionary: a thousand rows say a few dozen of them."""
-    index = at.astype(np.int8 if len(values) <= _BYTE_MAX else np.int32)
-    return pa.DictionaryArray.from_arrays(index, values)
+def _texts(values: Sequence[str | None], index: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(index, pa.array(values, pa.string()))

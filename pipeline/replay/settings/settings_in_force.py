@@ -73,6 +73,35 @@ class DispatchRate(NamedTuple):
     claims: tuple[Setting, ...]
 
 
+class SettingsAtStart(NamedTuple):
+    """The settings at the beginning of a trace, by name: those that broker.conf gives, and the defaults of the release.
+
+    All subscriptions of a task share them.
+    """
+
+    given: Mapping[str, Setting]
+    defaults: Mapping[str, Setting]
+
+
+def settings_at_start(
+    broker: Mapping[str, object], defaults: Mapping[str, object], given: frozenset[str]
+) -> SettingsAtStart:
+    """The settings at the beginning of a trace.
+
+    Args:
+        broker: names to values at the start.
+        defaults: those of the release.
+        given: the names that `trace.json` has.
+    """
+    of_broker = {
+        name: Setting(name, _value(value), "trace.json" if name in given or value != defaults.get(name) else "default")
+        for name, value in broker.items()
+    }
+    return SettingsAtStart(
+        of_broker, {name: Setting(name, _value(value), "default") for name, value in defaults.items()}
+    )
+
+
 @checkpointed("settings_in_force")
 class SettingsInForce:
     """The settings that are in force for one subscription at the point up to which its rows were replayed.
@@ -83,22 +112,11 @@ class SettingsInForce:
 
     __slots__ = ("_announced", "_defaults", "_lost", "_said", "_start", "changed")
 
-    def __init__(self, broker: Mapping[str, object], defaults: Mapping[str, object], given: frozenset[str]) -> None:
-        """Starts at the beginning of the trace.
-
-        Args:
-            broker: names to values at the start.
-            defaults: those of the release.
-            given: the names that `trace.json` has.
-        """
+    def __init__(self, given: Mapping[str, Setting], defaults: Mapping[str, Setting]) -> None:
+        """Starts at the beginning of the trace, with the settings of `SettingsAtStart`, which stay as they are."""
         self.changed = 0
-        self._defaults = {name: Setting(name, _value(value), "default") for name, value in defaults.items()}
-        self._start = {
-            name: Setting(
-                name, _value(value), "trace.json" if name in given or value != defaults.get(name) else "default"
-            )
-            for name, value in broker.items()
-        }
+        self._start = given
+        self._defaults = defaults
         self._said: dict[str, Setting] = {}
         # What an open bracket changes; the names of several rows may overlap.
         self._announced: dict[SettingsRow, dict[str, Setting]] = {}
@@ -136,6 +154,8 @@ class SettingsInForce:
 
     def possible(self, name: str) -> tuple[Setting, ...]:
         """All values that a setting may have at this point, the one that is in force for longest first."""
+        if not self._announced:
+            return (self.of(name),)
         announced = (values[name] for values in self._announced.values() if name in values)
         return tuple(dict.fromkeys((self.of(name), *announced)))
 

@@ -12,19 +12,19 @@ from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
+from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table, find, put_all
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 
 @compiled
-def look_up(ascending: Ints, index_of: Ints, numbers: Ints, indexes: Ints) -> None:
-    """Fills in the index of each number, NOBODY where it is not among the ascending ones."""
+def look_up(table: Slots, zeros: Ints, known: Ints, numbers: Ints, indexes: Ints) -> None:
+    """Fills in the index of each number among the known ones, NOBODY where it is not among them."""
     for row in range(numbers.size):
-        at = np.searchsorted(ascending, numbers[row])
-        known = at < ascending.size and ascending[at] == numbers[row]
-        indexes[row] = index_of[at] if known else NOBODY
+        indexes[row] = find(table, zeros, known, 0, numbers[row])
 
 
 _look_up = EntryPoint(look_up)
+_put_all = EntryPoint(put_all)
 
 
 @checkpointed("consumer_index")
@@ -51,19 +51,21 @@ class ConsumerIndex:
             return False
         self.of[number] = len(self.numbers)
         self.numbers.append(number)
-        vars(self).pop("_ascending", None)
+        vars(self).pop("_table", None)
         return True
 
     @cached_property
-    def _ascending(self) -> tuple[Ints, Ints]:
-        """The numbers ascending, and their indexes, for look-ups of whole columns."""
-        ascending = sorted(self.of)
-        return np.array(ascending, dtype=np.int64), np.array([self.of[number] for number in ascending], dtype=np.int64)
+    def _table(self) -> tuple[Slots, Ints, Ints]:
+        """A table of the numbers, with both parts of their keys, for look-ups of whole columns."""
+        numbers = np.array(self.numbers, dtype=np.int64)
+        table, zeros = empty_table(numbers.size), np.zeros(numbers.size, dtype=np.int64)
+        _put_all(table, zeros, numbers)
+        return table, zeros, numbers
 
     def indexes(self, numbers: Ints) -> Ints:
         """The index of each number, `NOBODY` where it has none."""
         indexes = np.empty(numbers.size, dtype=np.int64)
-        _look_up(*self._ascending, numbers, indexes)
+        _look_up(*self._table, numbers, indexes)
         return indexes
 
     def routing(self, routing: Routing) -> Routing:

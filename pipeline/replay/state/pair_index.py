@@ -55,6 +55,14 @@ def put(table: Slots, a: int, b: int, slot: int) -> None:
 
 
 @compiled
+def put_all(table: Slots, keys_a: Keys, keys_b: Keys) -> None:
+    """Adds the slots of all keys, none of which is in the table; a slot whose first key is negative is free."""
+    for slot in range(keys_a.size):
+        if keys_a[slot] >= 0:
+            put(table, keys_a[slot], keys_b[slot], slot)
+
+
+@compiled
 def drop(table: Slots, keys_a: Keys, keys_b: Keys, a: int, b: int) -> None:
     """Removes (a, b), which must be in the table, and closes the gap in its run."""
     mask = table.size - 1

@@ -27,8 +27,6 @@ from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispa
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
-_STARTS: Final = among(Code.DISPATCH_START)
-_ENDS: Final = among(Code.DISPATCH_END)
 
 
 @checkpointed("step_loop")
@@ -185,13 +183,13 @@ class StepLoop:
         acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
         consumers = self.dispatcher.consumers.indexes(events.consumer)
         strange = acted & (consumers == NOBODY)
-        if strange.any():
+        if np.count_nonzero(strange):
             for at in np.flatnonzero(strange & (events.part == 0) & (events.seq < self.missing.joins_missing_from)):
                 self._refuse_unknown(int(events.seq[at]), int(events.consumer[at]))
         self._recognise(events)
         self.membership.one_sided.note_traffic(events)
         admitted = self.cold_start.admitted(events, strange)
-        if not admitted.all():
+        if np.count_nonzero(admitted) < admitted.size:
             events, hashes, consumers = events.take(admitted), hashes[admitted], consumers[admitted]
         self._dispatch(events, hashes, consumers)
         self._route(self.membership.look(events, hashes, bool(self._recorded_late)))
@@ -205,9 +203,9 @@ class StepLoop:
     def _recognise(self, events: Events) -> None:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
         if self._recorded_late is None:
-            starts = bool(_STARTS[events.code].any())
+            starts = events.has(Code.DISPATCH_START)
             # The decision may be missing in a gap.
-            if starts or (bool(_ENDS[events.code].any()) and not self.cold_start.interrupted):
+            if starts or (events.has(Code.DISPATCH_END) and not self.cold_start.interrupted):
                 self._recorded_late = not starts
                 late_us = 0 if starts else self._config.skew_us
                 self.dispatcher.policy = self.dispatcher.policy._replace(unordered_us=late_us)

@@ -148,15 +148,17 @@ class Subscription:
             episodes=snapshots.cleared.certain(episodes, np.array([at.seq for at in epochs.began], dtype=np.int64)),
             stays=membership.stays,
             short_until_us=loop.short_until_us,
-            counts={number: dispatcher.counts(number) for number in numbers},
+            counts=dispatcher.counts,
             checked=dispatcher.checked,
             keeps_order=dispatcher.policy.keeps_order,
             numbers=numbers,
             epoch_seqs=[at.seq for at in epochs.began],
             epoch_changes=epochs.changes,
             joins=[
-                Joined(dispatcher.read_before(n), dispatcher.published_before(n), snapshots.joined_at.get(n))
-                for n in numbers
+                Joined(read, published, snapshots.joined_at.get(number))
+                for number, read, published in zip(
+                    numbers, dispatcher.read_before, dispatcher.published_before, strict=True
+                )
             ],
             surpluses=snapshots.surpluses,
             comparison=snapshots.comparison,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among, concatenated, no_events
+from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, concatenated, no_events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
@@ -18,8 +18,6 @@ from dispatch_audit.pipeline.replay.timeline.given_up import EFFECT_US_MAX, NOTH
 
 HashesOf: TypeAlias = Callable[[Events], Ints]
 """Returns the sticky hash of each row, -1 where it has none."""
-
-_STARTS = among(Code.DISPATCH_START)
 
 
 @checkpointed("held_rows")
@@ -47,7 +45,7 @@ class HeldRows:
         self._rows = concatenated([self._rows, events]) if self._rows.seq.size else events
         self._clock = np.maximum.accumulate(self._rows.ts_us)
         # The start of a dispatch comes before its end, so this is known in time.
-        self.recorded_late = self.recorded_late and not bool(_STARTS[events.code].any())
+        self.recorded_late = self.recorded_late and not events.has(Code.DISPATCH_START)
         self.forget_hashes()
 
     def drop_taken(self) -> None:

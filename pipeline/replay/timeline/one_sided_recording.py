@@ -7,8 +7,6 @@ this is open for events within the recorder skew (TRACE_FORMAT, "Phases").
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
@@ -41,11 +39,7 @@ class OneSidedRecording:
 
     def note_traffic(self, events: Events) -> None:
         """Takes the next rows."""
-        unseen = _ALL - self._seen
-        if unseen:
-            # To look for a number among bytes is faster than to compare a column.
-            codes = events.code.astype(np.int8, copy=False).tobytes()
-            self._seen.update(code for code in unseen if code in codes)
+        self._seen.update(code for code in _ALL - self._seen if events.has(code))
 
     @property
     def of_traffic(self) -> bool:

@@ -56,7 +56,8 @@ class OpenChanges:
 
     def drop_views(self, seq: int, shown_by: Collection[int]) -> None:
         """Drops the snapshots that were taken up to a row, except some: they may show another change at that row."""
-        self.views = [view for view in self.views if view.until.seq > seq or view.snapshot in shown_by]
+        if self.views:
+            self.views = [view for view in self.views if view.until.seq > seq or view.snapshot in shown_by]
 
     @property
     def first_seq(self) -> int:

@@ -37,20 +37,19 @@ class DispatchCounts:
         self._keys = HeavyHitters(room)
         self._hashes = HeavyHitters(room)
 
-    def count(self, events: Events, hashes: Ints, decided: NDArray[np.bool_]) -> None:
+    def count(self, events: Events, hashes: Ints, decided: NDArray[np.intp]) -> None:
         """Takes a stretch of events.
 
         Args:
             events: rows in the order of seq.
             hashes: the sticky hash of each row, UNKNOWN where no row names its key.
-            decided: which rows are decisions to dispatch.
+            decided: the indexes of the rows that are decisions to dispatch.
         """
-        if not decided.any():
+        if not decided.size:
             return
-        keyed = np.flatnonzero(decided & (hashes != UNKNOWN))
-        decisions_here = int(np.count_nonzero(decided))
-        self.dispatched += decisions_here
-        self.unkeyed += decisions_here - keyed.size
+        keyed = decided[hashes[decided] != UNKNOWN]
+        self.dispatched += decided.size
+        self.unkeyed += decided.size - keyed.size
         sticky, where = hashes[keyed], (events.ledger[keyed], events.entry[keyed])
         self._keys.add(sticky, events.key_id[keyed], *where)
         self._hashes.add(sticky, np.zeros_like(sticky), *where)
@@ -64,19 +63,19 @@ class DispatchCounts:
         return self._hashes.counts(), self._hashes.error_max
 
 
-def decisions(events: Events, starts_seen: bool) -> NDArray[np.bool_]:
-    """Which rows are decisions to dispatch; an end counts as one until the recorder has written a start.
+def decisions(events: Events, starts_seen: bool) -> NDArray[np.intp]:
+    """The indexes of decisions to dispatch; an end counts as one until the recorder has written a start.
 
     Args:
         events: rows in the order of seq.
         starts_seen: whether a row before them was a start (`starts_seen` of the state).
     """
-    starts: NDArray[np.bool_] = _STARTS[events.code]
-    if starts_seen:
-        return starts
-    after_start = np.logical_or.accumulate(starts)
-    decided: NDArray[np.bool_] = starts | (_ENDS[events.code] & ~after_start)
-    return decided
+    if not events.has(Code.DISPATCH_START, Code.DISPATCH_END):
+        return np.empty(0, dtype=np.intp)
+    starts = _STARTS[events.code]
+    if not starts_seen:
+        starts |= _ENDS[events.code] & ~np.logical_or.accumulate(starts)
+    return np.flatnonzero(starts)
 
 
 @checkpointed("peak")

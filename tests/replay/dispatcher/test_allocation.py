@@ -24,7 +24,7 @@ HASHES = 65_536
 def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     """One that drains, with consumer 1 as the owner of everything."""
     policy = Policy(10_000, 0, True, True, False, 100_000, 1_000_000, 1_000_000)
-    in_force = SettingsInForce({}, {}, frozenset())
+    in_force = SettingsInForce({}, {})
     monitor = BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds(), in_force, 10_000)
     dispatcher = Dispatcher(policy, open_entries_max, monitor)
     dispatcher.drains = True
@@ -75,7 +75,7 @@ def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
     assert sizes[-1] == sizes[len(sizes) // 4]
     findings, episodes = dispatcher.findings(), dispatcher.episodes()
     assert findings.size == episodes.size == 0
-    assert dispatcher.counts(1) == (80_000, 80_000)
+    assert dispatcher.counts[1] == (80_000, 80_000)
 
 
 def test_a_hash_that_a_sweep_frees_keeps_its_peak() -> None:

@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
+    settings_at_start,
 )
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
@@ -13,7 +14,7 @@ DEFAULTS = {UNACKED_PER_CONSUMER: 50_000, UNACKED_PER_SUBSCRIPTION: 200_000}
 
 
 def in_force(**given: object) -> SettingsInForce:
-    return SettingsInForce({**DEFAULTS, **given}, DEFAULTS, frozenset(given))
+    return SettingsInForce(*settings_at_start({**DEFAULTS, **given}, DEFAULTS, frozenset(given)))
 
 
 def row(seq: int, source: str = "topic", anew: bool = False, **values: object) -> SettingsRow:
