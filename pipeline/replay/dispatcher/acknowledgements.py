@@ -3,7 +3,7 @@
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, free_entry
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity_by_row
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     ack_completed,
@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, withdraw
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch, point_of
+from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKNOWLEDGEMENTS,
@@ -40,11 +40,12 @@ ACK_END = int(Code.ACK_END)
 def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
     """Applies one side of an acknowledgement of a whole entry."""
     events, consumer = rows.events, rows.consumers[i]
+    point = TracePoint(events.seq[i], events.ts_us[i])
     state.common[0].acks_seen = 1
     ledger, entry = events.ledger[i], events.entry[i]
     slot = entry_at(state, ledger, entry)
     if state.consumers[consumer].leaving == CLOSED or state.common[0].resetting == RESET_BEGUN:
-        _acked_about_a_reset(state, slot, events.ts_us[i])
+        _acked_about_a_reset(state, slot, point.ts_us)
         return
     if slot < 0:
         if was_deleted(state, ledger, entry):
@@ -73,14 +74,14 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
             out.findings[row].key_id = state.entries[slot].key_id
     if events.code[i] == ACK_END:
         # Only the late side is recorded: it may have taken effect before a dispatch that was reported because of it.
-        withdraw(state, out, slot, events.ts_us[i] - rows.policy.skew_us, events.seq[i])
+        withdraw(state, out, slot, point.ts_us - rows.policy.skew_us, point.seq)
     else:
         state.entries[slot].marks |= SETTLING
     holder = state.entries[slot].holder
-    acknowledge(state, out, slot, point_of(rows, i))
+    acknowledge(state, out, slot, point)
     if holder >= 0:
-        note_capacity_by_row(state, out, rows, i, holder, BY_ACK)
-    _deleted_at_cursor(state, out, slot, point_of(rows, i), rows.policy)
+        note_capacity(state, out, holder, point, BY_ACK, rows.policy.report_min_us)
+    _deleted_at_cursor(state, out, slot, point, rows.policy)
 
 
 @compiled
@@ -133,6 +134,7 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
         state.words[first + word] &= events.value[i]
     if words_left > 0:
         return
+    point = TracePoint(events.seq[i], events.ts_us[i])
     held = entries[slot].holder
     # Java's bit sets end with the word of the last set bit, so the ack sets of one batch differ in length.
     state.words[first + min(word + 1, count) : first + count] = 0
@@ -140,9 +142,9 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
         left = messages_left(state, slot)
         charge(state, slot, held, left - entries[slot].unacked)
         entries[slot].unacked = left
-        note_capacity_by_row(state, out, rows, i, held, BY_ACK)
+        note_capacity(state, out, held, point, BY_ACK, rows.policy.report_min_us)
     for at in range(first, first + count):
         if state.words[at] != 0:
             return
-    delete_at_cursor(state, slot, events.ts_us[i])
-    _deleted_at_cursor(state, out, slot, point_of(rows, i), rows.policy)
+    delete_at_cursor(state, slot, point.ts_us)
+    _deleted_at_cursor(state, out, slot, point, rows.policy)

@@ -11,7 +11,6 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.rules.limits_seen import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
-from dispatch_audit.pipeline.replay.state.policy import Stretch, point_of
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     MAYBE_SKIPPED,
@@ -158,9 +157,3 @@ def note_capacity(
         unblock(state, consumer, point.ts_us)
     note_at_limit(state, consumer, point.ts_us)
     update_availability(state, out, consumer, point, ended_by, report_min_us)
-
-
-@compiled
-def note_capacity_by_row(state: State, out: Output, rows: Stretch, i: int, consumer: int, ended_by: int) -> None:
-    """Calls `note_capacity` after a row of the trace."""
-    note_capacity(state, out, consumer, point_of(rows, i), ended_by, rows.policy.report_min_us)

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_ov
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
     grant,
-    note_capacity_by_row,
+    note_capacity,
     note_delivery,
     unblock,
 )
@@ -50,7 +50,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     nearly_full,
 )
-from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch, owner_of, point_of
+from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch, owner_of
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
@@ -127,10 +127,12 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
             _redelivered(state, out, rows, i)
         elif code == FLOW:
             grant(state, rows.consumers[i], events.value[i])
-            note_capacity_by_row(state, out, rows, i, rows.consumers[i], BY_FLOW)
+            point = TracePoint(events.seq[i], events.ts_us[i])
+            note_capacity(state, out, rows.consumers[i], point, BY_FLOW, rows.policy.report_min_us)
         elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
             releases = rows.policy.mark_delete_releases
-            jump(state, out, events.ledger[i], events.entry[i], point_of(rows, i), releases)
+            point = TracePoint(events.seq[i], events.ts_us[i])
+            jump(state, out, events.ledger[i], events.entry[i], point, releases)
             note_release(state, out)
     state.common[0].last_seq = events.seq[-1]
     return events.code.size
@@ -154,7 +156,8 @@ def _stop_for_a_stall(state: State, rows: Stretch, i: int) -> int:
     """Why the kernel has to stop in front of a row after nothing was sent for long; 0: it has not."""
     code, longest_us = rows.events.code[i], rows.policy.stall_threshold_us
     decided = code == DISPATCH_START or (code == DISPATCH_END and state.common[0].starts_seen == 0)
-    if decided and stalls(state, point_of(rows, i), longest_us):
+    point = TracePoint(rows.events.seq[i], rows.events.ts_us[i])
+    if decided and stalls(state, point, longest_us):
         return STALLED
     return GIVES_UP if _may_end_a_stall(state, rows.events, i, longest_us) else 0
 
@@ -187,9 +190,10 @@ def _after_reset(state: State, ts: int) -> bool:
 @compiled
 def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
     events, consumer = rows.events, rows.consumers[i]
+    point = TracePoint(events.seq[i], events.ts_us[i])
     if events.code[i] == REDELIVER_ALL:
         state.consumers[consumer].redeliver_ts = events.ts_us[i]
-        return_all(state, out, consumer, point_of(rows, i), BY_REDELIVER, rows.policy.skew_us)
+        return_all(state, out, consumer, point, BY_REDELIVER, rows.policy.skew_us)
     else:
         slot = entry_at(state, events.ledger[i], events.entry[i])
         if slot < 0:
@@ -200,9 +204,9 @@ def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
             state.entries[slot].named_ts = events.ts_us[i]
             state.entries[slot].named_by = consumer
             return
-        return_and_wait(state, out, slot, point_of(rows, i), BY_REDELIVER)
+        return_and_wait(state, out, slot, point, BY_REDELIVER)
     unblock(state, consumer, events.ts_us[i])
-    note_capacity_by_row(state, out, rows, i, consumer, BY_REDELIVER)
+    note_capacity(state, out, consumer, point, BY_REDELIVER, rows.policy.report_min_us)
 
 
 @compiled
@@ -229,7 +233,7 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
             state.hashes[at].owner = owner_of(rows.routing, sticky_hash)
         if _after_reset(state, events.ts_us[i]):
-            begin_waiting(state, slot, point_of(rows, i))
+            begin_waiting(state, slot, TracePoint(events.seq[i], events.ts_us[i]))
         else:
             # A reset to a later position skips it; only a dispatch shows that it has to be sent.
             entries[slot].marks |= BEFORE_RESET
@@ -299,7 +303,8 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
 @compiled
 def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dispatch) -> None:
     """Checks the rules for a dispatch and applies it."""
-    entries, consumer, point, policy = state.entries, sent.consumer, point_of(rows, i), rows.policy
+    entries, consumer, policy = state.entries, sent.consumer, rows.policy
+    point = TracePoint(sent.seq, sent.ts_us)
     vague = _perhaps_returned(state, slot, sent, policy)
     late_us = policy.unordered_us
     check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, vague and late_us > 0)
@@ -317,7 +322,7 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
         entries[slot].marks |= VAGUE
     if rows.events.code[i] == DISPATCH_END:
         entries[slot].marks |= DISPATCH_CONFIRMED
-    note_capacity_by_row(state, out, rows, i, consumer, BY_DISPATCH)
+    note_capacity(state, out, consumer, point, BY_DISPATCH, policy.report_min_us)
 
 
 @compiled

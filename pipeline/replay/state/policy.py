@@ -7,7 +7,6 @@ import numpy as np
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
 
@@ -85,9 +84,3 @@ class Stretch(NamedTuple):
     hashes: Ints
     routing: RoutingArrays
     policy: Policy
-
-
-@compiled
-def point_of(rows: Stretch, i: int) -> TracePoint:
-    """The point right after a row."""
-    return TracePoint(rows.events.seq[i], rows.events.ts_us[i])
