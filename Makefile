@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadgroup --numprocesses
 SLOWEST := --durations=25 --durations-min=5
 
-.PHONY: demo test test-slow kernel classes lint types unit docs pictures vega setup lock clean recorder recorder-broker \
+.PHONY: demo test test-slow kernel classes lint types unit docs pictures vega setup lock clean wheel recorder recorder-broker \
 	recorder-benchmark
 
 demo: setup
@@ -70,6 +70,10 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
+
+# A wheel with the kernel compiled, for the Python of .venv and this kind of machine.
+wheel: setup
+	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 # Resolves pyproject.toml anew. The lock names versions and hashes, never a download address.
 lock: setup

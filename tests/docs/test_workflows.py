@@ -30,8 +30,8 @@ def shells(workflow: Path) -> list[str]:
     return [step["run"] for step in steps(workflow) if "run" in step]
 
 
-def test_there_is_one_for_the_gate_and_one_to_copy() -> None:
-    assert [workflow.name for workflow in WORKFLOWS] == ["audit-traces.yml", "gate.yml"]
+def test_there_is_one_for_the_gate_one_to_copy_and_one_for_releases() -> None:
+    assert [workflow.name for workflow in WORKFLOWS] == ["audit-traces.yml", "gate.yml", "release.yml"]
 
 
 def test_they_are_what_github_calls_workflows() -> None:
