@@ -53,6 +53,7 @@ class ReplayConfig:
         thresholds: the thresholds from which on waiting is reported.
         complete_from_start: whether the first join is in the trace.
         keys_digested: whether the rows have digests in the place of keys, and the hashes of the keys beside them.
+        digests_change: whether one key has several digests, so that two that differ do not show two keys.
         unsettled_us: the time before the end of a window that only the next window reports, in microseconds, because
             later rows may change its findings. The replay also keeps that much of what was reported last, to explain
             later findings. It must not be shorter than the time for which rows are held back.
@@ -75,6 +76,7 @@ class ReplayConfig:
     complete_from_start: bool = True
     recorded_by: RecordedBy = BROKER
     keys_digested: bool = False
+    digests_change: bool = False
     given: frozenset[str] = frozenset()
     ends_us: int | None = None
     written: frozenset[str] = frozenset()

@@ -38,6 +38,7 @@ def replay_config(
         ends_us=ends_us,
         recorded_by=manifest.recorded_by,
         keys_digested=manifest.keys_digested,
+        digests_change=manifest.digests_change,
         thresholds=Thresholds(
             report_min_us=blocking.report_min_ms * 1000,
             stall_threshold_us=blocking.stall_threshold_ms * 1000,

@@ -6,9 +6,9 @@ Source: TRACE_FORMAT, "A trace".
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
@@ -51,6 +51,7 @@ class Manifest(BaseModel):
             that never joined are then refused.
         recorded_by: where the recorder was.
         keys: whether the rows have the keys as they are, or digests of them.
+        key_digest_hours: how long a key keeps its digest, by the times at which its messages were published; 0: always.
         note: free text.
     """
 
@@ -62,12 +63,18 @@ class Manifest(BaseModel):
     complete_from_start: StrictBool = True
     recorded_by: RecordedBy = BROKER
     keys: Literal["plain", "digest"] = "plain"
+    key_digest_hours: Annotated[StrictInt, Field(ge=0)] = 0
     note: str = ""
 
     @property
     def keys_digested(self) -> bool:
         """Whether the rows have digests in the place of keys, and the hashes of the keys beside them."""
         return self.keys == "digest"
+
+    @property
+    def digests_change(self) -> bool:
+        """Whether two digests may be of one key, because its messages were published in two periods."""
+        return self.keys_digested and self.key_digest_hours > 0
 
     @property
     def unknown_names(self) -> Iterator[str]:

@@ -37,6 +37,7 @@ class FindingContext:
         exceptions: the exceptions of the contract for this release.
         drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
+        digests_change: whether two digests that differ may be of one key.
         release: the release of the broker.
     """
 
@@ -46,6 +47,7 @@ class FindingContext:
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         self.drains = config.profile.dispatcher == "draining"
         self.skew_us = config.skew_us
+        self.digests_change = config.digests_change
         self.release = config.release
 
     @cached_property

@@ -116,19 +116,20 @@ def _row(
         "ts_us": int(finding.ts_us),
         "permitted_by": verdict.permitted_by,
         "known_bug": labels(verdict.known_bugs),
-        "detail": _detail(finding, names),
+        "detail": _detail(finding, names, context),
         "evidence": evidence(finding, names),
         "explanation": explanation(finding, verdict, names, epoch, context.release),
     }
 
 
-def _detail(finding: Any, names: Names) -> str:
+def _detail(finding: Any, names: Names, context: FindingContext) -> str:
     """The details that have no column, as JSON for programs."""
     detail: dict[str, object] = {"draining": bool(finding.draining)}
     if finding.other_ledger != UNKNOWN:
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)
         detail["other_seq"] = None if finding.other_seq == UNKNOWN else names.own_seq(finding.other_seq)
-        detail["same_key"] = bool(finding.key_id == finding.other_key_id)
+        same = bool(finding.key_id == finding.other_key_id)
+        detail["same_key"] = True if same else None if context.digests_change else False
     if finding.expected != UNKNOWN:
         detail["value"], detail["expected"] = int(finding.value), int(finding.expected)
     return json.dumps(detail)

@@ -1,5 +1,6 @@
 """What a gap does to one subscription: what ends at it, what is counted, and when knowledge is back."""
 
+import json
 from typing import Any
 
 import pytest
@@ -153,6 +154,16 @@ def test_digests_with_hashes_give_the_findings_of_the_keys() -> None:
     rows = _two_holders().rows
     found = _identified(_digested(rows), keys_digested=True)
     assert found == _identified(rows) != []
+
+
+@pytest.mark.parametrize(("changes", "same_key"), [(True, None), (False, False)])
+def test_digests_that_differ_show_two_keys_only_if_a_key_keeps_its_digest(changes: bool, same_key: bool | None) -> None:
+    rows = _digested(_two_holders().rows)
+    of_the_next_day = [{**row, "key": b"5a1e77"} if row.get("key") and row.get("entry_id") == 1 else row for row in rows]
+    for log, expected in ((of_the_next_day, same_key), (rows, True)):
+        violations = tables_of(log, keys_digested=True, digests_change=changes)["violations"]
+        details = [json.loads(row["detail"]) for row in violations if row["rule"] == "single_holder"]
+        assert [detail["same_key"] for detail in details] == [expected]
 
 
 def test_no_hash_is_computed_from_a_digest() -> None:

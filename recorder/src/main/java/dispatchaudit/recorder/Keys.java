@@ -1,29 +1,42 @@
 package dispatchaudit.recorder;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
+import java.security.SecureRandom;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import org.apache.pulsar.common.api.proto.MessageMetadata;
 import org.apache.pulsar.common.protocol.Commands;
 import org.apache.pulsar.common.util.Murmur3_32Hash;
 
-/** Writes the key columns of a row: the sticky key as it is, or a keyed digest of it with its hash. One thread uses it. */
+/**
+ * Writes the key columns of a row: the sticky key as it is, or a keyed digest of it with its hash. One thread uses it.
+ *
+ * <p>Digests of one period have one secret, which is derived from the secret of the recorder and the period (RFC 5869: the
+ * secret is a pseudorandom key already, so HKDF is its step {@code expand} with one block). Nobody can tell from digests of
+ * two periods that they are of one key, unless he has the recorder's secret. The period of a message is that of its publish
+ * time, which is part of the message: its publish and each of its dispatches have the same digest, on every broker.
+ */
 final class Keys {
     /** Where the broker found the sticky key (contract 1.1). */
     enum Source {
         ORDERING_KEY, PARTITION_KEY, NONE
     }
 
-    record Key(byte[] bytes, Source source) {
+    record Key(byte[] bytes, Source source, long publishTimeMs) {
         /** The sticky key of an entry, as the broker resolves it. */
         static Key of(MessageMetadata metadata) {
             Source source = metadata.hasOrderingKey() ? Source.ORDERING_KEY
                     : metadata.hasPartitionKey() ? Source.PARTITION_KEY : Source.NONE;
-            return new Key(Commands.resolveStickyKey(metadata), source);
+            return new Key(Commands.resolveStickyKey(metadata), source, metadata.getPublishTime());
         }
     }
 
@@ -37,34 +50,80 @@ final class Keys {
         JsonLine.bytesOf(",\"key_source\":\"none\""),
     };
 
-    private final Mac digest;
+    private static final int SECRET_BYTES_MIN = 16;
+    private static final String HMAC = "HmacSHA256";
+    /** Of how many periods secrets are kept: a consumer that is far behind reads one after the other. */
+    private static final int PERIODS = 16;
+
+    /** Derives the secrets of periods; null: keys are written as they are. */
+    private final Mac secret;
+    private final long periodMs;
+    private final Map<Long, Mac> digests = new LinkedHashMap<>(PERIODS, 0.75f, true) {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Long, Mac> eldest) {
+            return size() > PERIODS;
+        }
+    };
     private final int hashesFrom;
     private final int hashesTo;
 
-    private Keys(Mac digest, int hashesFrom, int hashesTo) {
-        this.digest = digest;
+    private Keys(Mac secret, long periodMs, int hashesFrom, int hashesTo) {
+        this.secret = secret;
+        this.periodMs = periodMs;
         this.hashesFrom = hashesFrom;
         this.hashesTo = hashesTo;
     }
 
     static Keys plain() {
-        return new Keys(null, 0, 0);
+        return new Keys(null, 0, 0, 0);
     }
 
     /**
      * Returns the writer of digests.
      *
-     * @param secret file with the secret; its bytes are the key of HMAC-SHA256, without white space at the end
+     * @param file has the secret, without white space at its end; null: a random one, which is written nowhere
+     * @param periodHours how long digests have one secret; 0: always
      * @param hashesFrom first hash of the selector for AUTO_SPLIT subscriptions, and so on (contract 1.3)
      */
-    static Keys digests(Path secret, int hashesFrom, int hashesTo) throws IOException, GeneralSecurityException {
-        byte[] bytes = Files.readString(secret).stripTrailing().getBytes(java.nio.charset.StandardCharsets.UTF_8);
-        if (bytes.length < 16) {
-            throw new IOException(secret + " has a secret of " + bytes.length + " bytes; use at least 16");
+    static Keys digests(Path file, int periodHours, int hashesFrom, int hashesTo)
+            throws IOException, GeneralSecurityException {
+        byte[] bytes = new byte[32];
+        if (file == null) {
+            new SecureRandom().nextBytes(bytes);
+        } else {
+            bytes = Files.readString(file).stripTrailing().getBytes(StandardCharsets.UTF_8);
+            if (bytes.length < SECRET_BYTES_MIN) {
+                throw new IOException(
+                        file + " has a secret of " + bytes.length + " bytes; use at least " + SECRET_BYTES_MIN);
+            }
         }
-        Mac mac = Mac.getInstance("HmacSHA256");
-        mac.init(new SecretKeySpec(bytes, "HmacSHA256"));
-        return new Keys(mac, hashesFrom, hashesTo);
+        return new Keys(mac(bytes), TimeUnit.HOURS.toMillis(periodHours), hashesFrom, hashesTo);
+    }
+
+    private static Mac mac(byte[] secret) throws GeneralSecurityException {
+        Mac mac = Mac.getInstance(HMAC);
+        mac.init(new SecretKeySpec(secret, HMAC));
+        return mac;
+    }
+
+    private byte[] digest(Key key) {
+        if (periodMs == 0) {
+            return secret.doFinal(key.bytes());
+        }
+        long period = Math.floorDiv(key.publishTimeMs(), periodMs);
+        return digests.computeIfAbsent(period, this::ofPeriod).doFinal(key.bytes());
+    }
+
+    private Mac ofPeriod(long period) {
+        try {
+            secret.update("dispatch-audit-recorder key digest".getBytes(StandardCharsets.US_ASCII));
+            secret.update(ByteBuffer.allocate(2 * Long.BYTES).putLong(periodMs).putLong(period).array());
+            return mac(secret.doFinal(new byte[] {1}));
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("this JVM made an HMAC before, and now it does not", e);
+        }
     }
 
     /**
@@ -73,13 +132,13 @@ final class Keys {
      * @param subscription whose selector computes the hash; null for a publish
      */
     void write(JsonLine line, Key key, RecordedSubscription subscription) {
-        if (digest == null) {
+        if (secret == null) {
             line.raw(KEY).base64(key.bytes()).raw(SOURCES[key.source().ordinal()]);
             return;
         }
         // A keyless message has a name and a number of its producer in place of a key: nothing to hide, nothing to say.
         if (key.source() != Source.NONE) {
-            line.raw(KEY).base64(Arrays.copyOf(digest.doFinal(key.bytes()), DIGEST_BYTES));
+            line.raw(KEY).base64(Arrays.copyOf(digest(key), DIGEST_BYTES));
         }
         line.raw(SOURCES[key.source().ordinal()]);
         int hash = subscription == null ? hashOf(key.bytes()) : subscription.hashOf(key.bytes());

@@ -19,7 +19,7 @@ final class Manifest {
 
     private final ObjectNode fields = new ObjectMapper().createObjectNode();
 
-    Manifest(String pulsarVersion, ServiceConfiguration configuration, String recorder, String version, boolean digests) {
+    Manifest(String pulsarVersion, ServiceConfiguration configuration, String recorder, String version, Settings recording) {
         fields.put("trace_format", 1);
         fields.put("pulsar_version", pulsarVersion);
         ObjectNode settings = fields.putObject("settings");
@@ -35,7 +35,10 @@ final class Manifest {
             events.add(event.text);
         }
         fields.put("complete_from_start", true);
-        fields.put("keys", digests ? "digest" : "plain");
+        fields.put("keys", recording.digests() ? "digest" : "plain");
+        if (recording.digests()) {
+            fields.put("key_digest_hours", recording.digestHours());
+        }
         fields.put("note", "recorded by " + recorder);
     }
 

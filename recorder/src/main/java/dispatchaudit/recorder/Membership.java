@@ -71,7 +71,7 @@ final class Membership {
             return;
         }
         String columns = new String(recorded.json(), java.nio.charset.StandardCharsets.UTF_8)
-                + "," + JsonLine.member("address", consumer.cnx().clientAddress().toString().replaceFirst("^.*/", ""))
+                + (recording.leavesOut(Settings.ADDRESS) ? "" : "," + address(consumer))
                 + policy(consumer.getKeySharedMeta());
         if (join != null) {
             recording.put(new Rows.Text(join.start(), recorded.group(), Row.Event.JOIN, "start", columns));
@@ -83,6 +83,10 @@ final class Membership {
             recorded.subscription().learn(dispatcher);
         }
         snapshots.changed(recorded.subscription());
+    }
+
+    private static String address(Consumer consumer) {
+        return JsonLine.member(Settings.ADDRESS, consumer.cnx().clientAddress().toString().replaceFirst("^.*/", ""));
     }
 
     private static String policy(KeySharedMeta meta) {

@@ -25,7 +25,7 @@ record Parts(String name, Counters counters, Traffic traffic, Membership members
         ServiceConfiguration configuration = pulsar.getConfiguration();
         String name = pulsar.getAdvertisedAddress().replaceAll("[^A-Za-z0-9.-]", "_") + "-"
                 + STARTED.format(ZonedDateTime.now(ZoneOffset.UTC));
-        Keys keys = settings.digestSecret() == null ? Keys.plain() : digests(settings, configuration);
+        Keys keys = settings.digests() ? digests(settings, configuration) : Keys.plain();
         Drops drops = new Drops();
         RowQueue queue = new RowQueue(settings.queueRows(), settings.reservedRows(), drops);
         Counters counters = new Counters(queue, drops);
@@ -35,7 +35,7 @@ record Parts(String name, Counters counters, Traffic traffic, Membership members
         Resets resets = new Resets(recording, consumers, snapshots,
                 new AdminRequests((topic, range) -> isInBundle(pulsar, topic, range)));
         Manifest manifest =
-                new Manifest(pulsar.getBrokerVersion(), configuration, name, version(), settings.digestSecret() != null);
+                new Manifest(pulsar.getBrokerVersion(), configuration, name, version(), settings);
         TraceFolder folder = new TraceFolder(settings.directory(), name, settings.diskBytes(), manifest);
         Writer writer = new Writer(queue, drops, counters, folder, settings, keys, name, snapshots::breakOff);
         pulsar.addPrometheusRawMetricsProvider(counters);
@@ -51,7 +51,7 @@ record Parts(String name, Counters counters, Traffic traffic, Membership members
         boolean ring = configuration.isSubscriptionKeySharedUseConsistentHashing();
         boolean classic = configuration.isSubscriptionKeySharedUseClassicPersistentImplementation();
         // Contract 1.3: the range of hashes of the selector for AUTO_SPLIT.
-        return Keys.digests(settings.digestSecret(), ring ? 1 : 0,
+        return Keys.digests(settings.digestSecret(), settings.digestHours(), ring ? 1 : 0,
                 ring && classic ? Integer.MAX_VALUE - 1 : 65_535);
     }
 

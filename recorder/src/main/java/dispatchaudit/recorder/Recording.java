@@ -1,5 +1,6 @@
 package dispatchaudit.recorder;
 
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.function.Predicate;
@@ -12,6 +13,7 @@ final class Recording {
     private final Moment.Clock clock = new Moment.Clock();
     private final Predicate<String> topicWanted;
     private final Predicate<String> subscriptionWanted;
+    private final Set<String> leftOut;
     /** Topics that have, or had, a Key_Shared consumer here; only their publishes are recorded. */
     private final ConcurrentMap<String, Group> keySharedTopics = new ConcurrentHashMap<>();
 
@@ -20,6 +22,7 @@ final class Recording {
         this.drops = drops;
         topicWanted = wanted(settings.topics(), settings.topicsExcluded());
         subscriptionWanted = wanted(settings.subscriptions(), settings.subscriptionsExcluded());
+        leftOut = settings.leftOut();
     }
 
     private static Predicate<String> wanted(Pattern included, Pattern excluded) {
@@ -29,6 +32,11 @@ final class Recording {
     /** Whether a Key_Shared subscription is recorded. */
     boolean wants(String topic, String subscription) {
         return topic.startsWith("persistent://") && topicWanted.test(topic) && subscriptionWanted.test(subscription);
+    }
+
+    /** Whether a column is not recorded, as the settings say. */
+    boolean leavesOut(String column) {
+        return leftOut.contains(column);
     }
 
     /** From now on the publishes of a topic are recorded. */

@@ -50,8 +50,10 @@ final class Rows {
             line.raw(group.json()).raw(LEDGER).number(ledgerId).raw(ENTRY).number(entryId)
                     .raw(BATCH).number(message.batchSize());
             keys.write(line, message.key(), null);
-            line.raw(PRODUCER).text(message.producer()).raw(SEQUENCE).number(message.sequenceId())
-                    .raw(TIME).number(message.publishTimeMs()).raw(SIZE).number(sizeBytes);
+            if (message.producer() != null) {
+                line.raw(PRODUCER).text(message.producer());
+            }
+            line.raw(SEQUENCE).number(message.sequenceId()).raw(TIME).number(message.publishTimeMs()).raw(SIZE).number(sizeBytes);
             if (message.deliverAtMs() > 0) {
                 line.raw(DELIVER_AT).number(message.deliverAtMs());
             }

@@ -1,7 +1,9 @@
 package dispatchaudit.recorder;
 
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
@@ -14,7 +16,10 @@ import java.util.regex.PatternSyntaxException;
  * @param topicsExcluded full names of topics that are not, although {@code topics} has them
  * @param subscriptions names of subscriptions that are recorded
  * @param subscriptionsExcluded names of subscriptions that are not, although {@code subscriptions} has them
- * @param digestSecret file with the secret of the digests of keys; null: keys are recorded as they are
+ * @param digests whether digests of keys are recorded in their place
+ * @param digestSecret file with the secret of the digests; null: a random one of this start of the broker
+ * @param digestHours how long digests have one secret; 0: always
+ * @param leftOut columns that are not recorded
  * @param snapshotMs a snapshot of each subscription after so many milliseconds; 0: only after joins, leaves and resets
  * @param queueRows how many rows may wait for the writer
  * @param reservedRows how many of these places only joins, leaves, resets and snapshots may take
@@ -25,9 +30,12 @@ import java.util.regex.PatternSyntaxException;
  * @param compression level of gzip
  */
 record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsExcluded, Pattern subscriptions,
-                Pattern subscriptionsExcluded, Path digestSecret, int snapshotMs, int queueRows, int reservedRows,
-                int flushMs, long fileBytes, int fileSeconds, long diskBytes, int compression) {
+                Pattern subscriptionsExcluded, boolean digests, Path digestSecret, int digestHours, Set<String> leftOut,
+                int snapshotMs, int queueRows, int reservedRows, int flushMs, long fileBytes, int fileSeconds, long diskBytes, int compression) {
     static final String PREFIX = "dispatchAuditRecorder";
+    static final String ADDRESS = "address";
+    static final String PRODUCER_NAME = "producer_name";
+    private static final List<String> MAY_BE_LEFT_OUT = List.of(ADDRESS, PRODUCER_NAME);
 
     /** A setting has a value that it cannot have, or a name that does not exist. */
     static final class WrongSetting extends Exception {
@@ -45,9 +53,15 @@ record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsE
         if (!keys.equals("plain") && !keys.equals("digest")) {
             throw new WrongSetting(PREFIX + "Keys is " + keys + ", but may be plain or digest");
         }
-        if (keys.equals("digest") == secret.isEmpty()) {
+        boolean digests = keys.equals("digest");
+        if (!digests && !secret.isEmpty()) {
             throw new WrongSetting(PREFIX + "KeySecretFile names the secret for " + PREFIX
-                    + "Keys=digest; set both or neither");
+                    + "Keys=digest, but " + PREFIX + "Keys is plain");
+        }
+        Set<String> leftOut = reader.columns("LeaveOut");
+        if (leftOut.contains(PRODUCER_NAME) && !digests) {
+            throw new WrongSetting(PREFIX + "LeaveOut has producer_name, which is also in the plain keys of messages without "
+                    + "a key; set " + PREFIX + "Keys=digest");
         }
         Settings settings = new Settings(
                 reader.flag("Enabled", true),
@@ -56,7 +70,10 @@ record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsE
                 reader.pattern("TopicsExcluded", ""),
                 reader.pattern("Subscriptions", ".*"),
                 reader.pattern("SubscriptionsExcluded", ""),
+                digests,
                 secret.isEmpty() ? null : Path.of(secret),
+                (int) reader.number("KeySecretHours", 24, 0, 24 * 366),
+                leftOut,
                 (int) reader.number("SnapshotMs", 1_000, 0, 3_600_000),
                 (int) reader.number("QueueRows", 131_072, 1_024, 16_777_216),
                 (int) reader.number("ReservedRows", 8_192, 1, 16_777_216),
@@ -81,7 +98,9 @@ record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsE
     String summary() {
         return "directory=" + directory + " topics=" + topics + " topicsExcluded=" + topicsExcluded
                 + " subscriptions=" + subscriptions + " subscriptionsExcluded=" + subscriptionsExcluded
-                + " keys=" + (digestSecret == null ? "plain" : "digest") + " snapshotMs=" + snapshotMs
+                + " keys=" + (digests ? "digest, of " + (digestSecret == null ? "a random secret" : digestSecret)
+                + " and " + (digestHours == 0 ? "for ever" : digestHours + " hours") : "plain")
+                + " leftOut=" + leftOut + " snapshotMs=" + snapshotMs
                 + " queueRows=" + queueRows + " reservedRows=" + reservedRows + " flushMs=" + flushMs
                 + " fileBytes=" + fileBytes + " fileSeconds=" + fileSeconds + " diskBytes=" + diskBytes;
     }
@@ -129,6 +148,21 @@ record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsE
             } catch (PatternSyntaxException e) {
                 throw new WrongSetting(PREFIX + name + " is not a regular expression: " + e.getDescription());
             }
+        }
+
+        /** Columns that may be left out, with commas between them. */
+        Set<String> columns(String name) throws WrongSetting {
+            Set<String> found = new TreeSet<>();
+            for (String column : text(name, "").split(",")) {
+                if (!column.isBlank() && !MAY_BE_LEFT_OUT.contains(column.trim())) {
+                    throw new WrongSetting(PREFIX + name + " has " + column.trim() + ", but may have "
+                            + String.join(" and ", MAY_BE_LEFT_OUT));
+                }
+                if (!column.isBlank()) {
+                    found.add(column.trim());
+                }
+            }
+            return found;
         }
 
         /** A misspelt name must not record keys that its setting was to hide. */

@@ -48,7 +48,7 @@ final class Traffic {
             headersAndPayload.readerIndex(from);
         }
         context.setProperty(MESSAGE, new Rows.Message(topic, Keys.Key.of(metadata), metadata.getNumMessagesInBatch(),
-                producer.getProducerName(), metadata.getSequenceId(), metadata.getPublishTime(),
+                recording.leavesOut(Settings.PRODUCER_NAME) ? null : producer.getProducerName(), metadata.getSequenceId(), metadata.getPublishTime(),
                 metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0));
     }
 

@@ -12,6 +12,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.Set;
 import org.apache.pulsar.common.api.proto.MessageMetadata;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -24,10 +26,21 @@ class KeysTest {
         return new MessageMetadata().setProducerName("producer-1").setSequenceId(0).setPublishTime(1);
     }
 
-    private Keys digests(String secret) throws Exception {
+    private static final long DAY_MS = 86_400_000;
+
+    private Keys digests(String secret, int periodHours) throws Exception {
         Path file = folder.resolve("secret");
         Files.writeString(file, secret);
-        return Keys.digests(file, 1, 65_535);
+        return Keys.digests(file, periodHours, 1, 65_535);
+    }
+
+    private Keys digests(String secret) throws Exception {
+        return digests(secret, 24);
+    }
+
+    /** The digest of one key in a message that was published at this time. */
+    private static String at(Keys keys, long publishTimeMs) throws Exception {
+        return written(keys, metadata().setPartitionKey("one").setPublishTime(publishTimeMs)).get("key_b64").asText();
     }
 
     private static JsonNode written(Keys keys, MessageMetadata metadata) throws Exception {
@@ -64,6 +77,49 @@ class KeysTest {
         assertNull(none.get("key_b64"));
         // Contract 1.2: producer-1-0.
         assertEquals(18_607, none.get("sticky_hash").asInt());
+    }
+
+    @Test
+    void aKeyHasOneDigestInADayOnAllBrokers() throws Exception {
+        String first = at(digests("0123456789abcdef"), 7 * DAY_MS);
+        assertEquals(first, at(digests("0123456789abcdef"), 8 * DAY_MS - 1));
+    }
+
+    @Test
+    void aKeyHasAnotherDigestOnEachDay() throws Exception {
+        Keys keys = digests("0123456789abcdef");
+        Set<String> found = new HashSet<>();
+        for (int day = 0; day < 100; day++) {
+            found.add(at(keys, day * DAY_MS));
+        }
+        assertEquals(100, found.size());
+        // A consumer that reads old messages gets the secret of their day again.
+        assertEquals(at(digests("0123456789abcdef"), 0), at(keys, 0));
+    }
+
+    @Test
+    void theHashIsTheSameOnEachDay() throws Exception {
+        Keys keys = digests("0123456789abcdef");
+        for (int day = 0; day < 3; day++) {
+            MessageMetadata message = metadata().setPartitionKey("äö").setPublishTime(day * DAY_MS);
+            assertEquals(28_179, written(keys, message).get("sticky_hash").asInt());
+        }
+    }
+
+    @Test
+    void periodsHaveTheLengthThatIsAskedFor() throws Exception {
+        Keys hours = digests("0123456789abcdef", 6);
+        assertEquals(at(hours, 0), at(hours, DAY_MS / 4 - 1));
+        assertNotEquals(at(hours, 0), at(hours, DAY_MS / 4));
+        Keys always = digests("0123456789abcdef", 0);
+        assertEquals(at(always, 0), at(always, 1_000 * DAY_MS));
+    }
+
+    @Test
+    void withoutAFileEachStartOfABrokerHasASecretOfItsOwn() throws Exception {
+        Keys first = Keys.digests(null, 24, 1, 65_535);
+        assertEquals(at(first, 1), at(first, 2));
+        assertNotEquals(at(first, 1), at(Keys.digests(null, 24, 1, 65_535), 1));
     }
 
     @Test

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Properties;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -18,9 +19,9 @@ class TraceFolderTest {
     @TempDir
     private Path directory;
 
-    private TraceFolder folder(String name, long bytesMax) {
+    private TraceFolder folder(String name, long bytesMax) throws Settings.WrongSetting {
         return new TraceFolder(directory, name, bytesMax,
-                new Manifest("4.2.4", new ServiceConfiguration(), name, "1", false));
+                new Manifest("4.2.4", new ServiceConfiguration(), name, "1", Settings.of(new Properties())));
     }
 
     private static void filled(Path path, int bytes, long modified) throws Exception {

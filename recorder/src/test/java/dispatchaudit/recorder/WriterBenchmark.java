@@ -35,7 +35,7 @@ public final class WriterBenchmark {
         Counters counters = new Counters(queue, drops);
         String name = "127.0.0.1-20261123T124012.310Z";
         TraceFolder folder = new TraceFolder(directory, name, settings.diskBytes(),
-                new Manifest("4.2.4", new ServiceConfiguration(), name, "0", false));
+                new Manifest("4.2.4", new ServiceConfiguration(), name, "0", settings));
         Writer writer = new Writer(queue, drops, counters, folder, settings, Keys.plain(), name, () -> { });
         writer.start();
         Recording recording = new Recording(settings, queue, drops);

@@ -163,6 +163,8 @@ class RecordedStatisticsIT {
         }
         assertEquals(3, recorder.rows("join").stream().filter(row -> row.get("phase").asText().equals("end")).count());
         assertEquals(150, recorder.rows("publish").size());
+        assertTrue(recorder.rows("publish").stream().allMatch(row -> row.has("producer_name")));
+        assertTrue(recorder.rows("join").stream().allMatch(row -> row.has("address")));
     }
 
     @Test
@@ -185,7 +187,8 @@ class RecordedStatisticsIT {
         Path secret = directory.resolveSibling(directory.getFileName() + ".secret");
         Files.writeString(secret, "0123456789abcdef0123456789abcdef");
         try (EmbeddedBroker broker = recorder.broker("dispatchAuditRecorderKeys", "digest",
-                "dispatchAuditRecorderKeySecretFile", secret.toString());
+                "dispatchAuditRecorderKeySecretFile", secret.toString(),
+                "dispatchAuditRecorderLeaveOut", "address, producer_name");
                 PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
             Consumer<byte[]> only = join(client, "only");
             publish(client, 50);
@@ -202,6 +205,7 @@ class RecordedStatisticsIT {
         assertEquals(50, ofPublishes.size());
         assertEquals(ofPublishes, ofDispatches);
         assertFalse(recorder.rows().toString().contains("a2V5L"), "key- as base64");
+        assertTrue(recorder.rows().stream().noneMatch(row -> row.has("address") || row.has("producer_name")));
     }
 
     @Test
