@@ -65,6 +65,9 @@ def record_stats(
     in_flight: Annotated[
         int, typer.Option(metavar="N", min=1, max=64, help="Requests to the admin API at a time.")
     ] = 8,
+    without_addresses: Annotated[
+        bool, typer.Option("--without-addresses", help="Leave out the addresses of clients.")
+    ] = False,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -115,6 +118,7 @@ def record_stats(
             connections=in_flight,
         )
         plan = Plan(topic or [], namespace or [], subscription or [], interval, count, duration, in_flight)
+        plan = replace(plan, addresses=not without_addresses)
         with _stopped_by_signals() as stop, renewed_line(not quiet, stderr.warning) as shown:
             polled = _record(access, plan, out, stop, stderr.warning, lambda done: shown(_line(done)))
         if not polled.rows:

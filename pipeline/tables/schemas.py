@@ -331,7 +331,11 @@ HOT_KEYS = TableSchema(
         _optional("key_id", "bigint", "64 bits of mmh3 of the sticky key; NULL: nothing of the hash was dispatched"),
         _optional("ledger_id", "bigint", "ledger of an entry of the key"),
         _optional("entry_id", "bigint", "that entry in the ledger"),
-        Column("keys_on_hash", "bigint", "different keys of the hash dispatched, or digests; a lower bound where it is not exact"),
+        Column(
+            "keys_on_hash",
+            "bigint",
+            "different keys of the hash dispatched, or digests; a lower bound where it is not exact",
+        ),
         Column("dispatched", "bigint", "dispatches of the key, redeliveries too"),
         Column("dispatched_error_max", "bigint", "by how many dispatched may be too few; 0: it is exact"),
         _optional("dispatched_share", "double", "share of the subscription's dispatches, 0 to 1"),

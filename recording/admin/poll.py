@@ -36,6 +36,7 @@ class Plan:
         count: of polls; None: until it is stopped.
         duration_s: no poll begins later than this after the first; None: until it is stopped.
         in_flight: requests at a time.
+        addresses: whether those of clients are kept.
     """
 
     topics: Sequence[str]
@@ -45,6 +46,7 @@ class Plan:
     count: int | None
     duration_s: float | None = None
     in_flight: int = 1
+    addresses: bool = True
 
 
 @dataclass
@@ -161,6 +163,9 @@ class Poller:
             numbers = self._numbers.setdefault(key, ConsumerNumbers())
             of_consumers = numbers.of(subscription.get("consumers") or ())
             snapshot = snapshot_of(subscription, answer.ledger, name, of_consumers)
+            if not self.plan.addresses:
+                for consumer in snapshot["consumers"]:
+                    consumer.pop("address", None)
             self._ranges.setdefault(key, LatestRanges()).leave_out(snapshot)
             bounds = {"seq_begin": answer.before, "seq_end": answer.after}
             self.files.write({**self._head("stats", answer, name), "snapshot": {**bounds, **snapshot}})

@@ -66,6 +66,23 @@ def test_the_token_is_sent_with_every_request(record: Record, tmp_path: Path, mo
     }
 
 
+@pytest.mark.parametrize("options", [(), ("--without-addresses",)])
+def test_addresses_are_left_out_if_asked_for(record: Record, tmp_path: Path, options: tuple[str, ...]) -> None:
+    consumers = [{"consumerName": "c", "address": f"/10.0.0.{host}:1", "unackedMessages": host} for host in (7, 8)]
+    statistics = {"subscriptions": {"ks": {"type": "Key_Shared", "consumers": consumers}}}
+
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        return (200, {}, json.dumps(statistics).encode()) if path.endswith("/stats") else None
+
+    with admin_server(answer) as server:
+        assert record(server.url, *options)[0] == 0
+    (row,) = (row for row in rows_in(tmp_path / "trace") if row["event"] == "stats")
+    found = [consumer.get("address") for consumer in row["snapshot"]["consumers"]]
+    assert found == ([None, None] if options else ["/10.0.0.7:1", "/10.0.0.8:1"])
+    # They are told apart by their addresses all the same.
+    assert [consumer["consumer"] for consumer in row["snapshot"]["consumers"]] == [1, 2]
+
+
 def test_settings_that_may_not_be_asked_for_are_left_out(record: Record, tmp_path: Path) -> None:
     def answer(path: str, headers: dict[str, str]) -> Answer | None:
         return (403, {}, b"{}") if path.endswith("runtime") else None

@@ -159,7 +159,9 @@ def test_digests_with_hashes_give_the_findings_of_the_keys() -> None:
 @pytest.mark.parametrize(("changes", "same_key"), [(True, None), (False, False)])
 def test_digests_that_differ_show_two_keys_only_if_a_key_keeps_its_digest(changes: bool, same_key: bool | None) -> None:
     rows = _digested(_two_holders().rows)
-    of_the_next_day = [{**row, "key": b"5a1e77"} if row.get("key") and row.get("entry_id") == 1 else row for row in rows]
+    of_the_next_day = [
+        {**row, "key": b"5a1e77"} if row.get("entry_id") == 1 and row.get("key") is not None else row for row in rows
+    ]
     for log, expected in ((of_the_next_day, same_key), (rows, True)):
         violations = tables_of(log, keys_digested=True, digests_change=changes)["violations"]
         details = [json.loads(row["detail"]) for row in violations if row["rule"] == "single_holder"]
