@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from dispatch_audit.jobs.commands.options import DEFAULT_TARGET, DebugOption, EngineChoice
+from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
+from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.tables.target import parse_target
@@ -32,9 +34,8 @@ def report(
 
         spark = None
         if not parsed.local:
-            from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - below a path no engine is needed
-
-            spark = spark_session("dispatch-audit report", quiet=not debug, engine=engine)
+            needs = EngineNeeds(Load.CHUNKS, delta=True)
+            spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.report.query")
         page = page_of_run(spark, target, chosen_run(tables_of(spark, parsed), run))
         try:
             out.write_bytes(page.encode())

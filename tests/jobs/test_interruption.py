@@ -23,11 +23,14 @@ from dispatch_audit.pipeline.tables.way import tables_of
 ROOT = Path(__file__).resolve().parents[2]
 CHURN = SAMPLES / "heavy-churn-3.0.7"
 WORKLOAD = ROOT / "conf" / "workloads" / "pip-474-100-keys.toml"
+STATISTICS = ROOT / "tests" / "data" / "statistics" / "backlog-read-4.2.4"
 END_WITHIN_S = 1.0
 AUDIT_AGAIN = "interrupted; traces without a row in `runs` were not audited: run the audit again"
 RUN_AGAIN = "interrupted; run it again"
 
 IMPORTS = ("typer", "pyspark.sql", "dispatch_audit.jobs.commands.audit")
+SPARK_STARTS = "dispatch_audit.jobs.engines.spark"
+SPARK_RUNS = "pyspark.sql.classic.dataframe"
 STAGES = ("start the engine", "open", "read", "replay", "look up keys", "write tables")
 
 
@@ -113,9 +116,7 @@ def test_ctrl_c_ends_an_audit_on_the_embedded_engine(moment: str, tmp_path: Path
 
 @pytest.mark.spark
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    "moment", ["dispatch_audit.jobs.engines.spark", "py4j.java_gateway", "start the engine", "open", "read"]
-)
+@pytest.mark.parametrize("moment", [SPARK_STARTS, "py4j.java_gateway", "start the engine", "open", "read"])
 def test_ctrl_c_ends_an_audit_on_spark(moment: str, tmp_path: Path) -> None:
     found = interrupted(moment, *audit(tmp_path / "out", "spark"))
     assert_ended(found, "interrupted" if moment == "py4j.java_gateway" else AUDIT_AGAIN)
@@ -127,42 +128,111 @@ def test_ctrl_c_ends_an_audit_on_spark(moment: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after_s", [0.2, 0.6, 1.2, 1.8, 2.4])
 def test_ctrl_c_ends_an_audit_whose_jvm_starts(after_s: float, tmp_path: Path) -> None:
-    moment = "dispatch_audit.jobs.engines.spark"
-    assert_ended(interrupted(moment, *audit(tmp_path / "out", "spark"), after_s=after_s), AUDIT_AGAIN)
+    assert_ended(interrupted(SPARK_STARTS, *audit(tmp_path / "out", "spark"), after_s=after_s), AUDIT_AGAIN)
 
 
-# Each at the import with which its work begins, and in the midst of that.
+COMMANDS = ("validate", "what-if", "simulate", "convert", "explain", "report", "diagnose")
+# The import with which the work of a command begins on the embedded engine; below a path some need no engine.
+WORK = {
+    "validate": "pysail.spark",
+    "convert": "pysail.spark",
+    "what-if": "dispatch_audit.pipeline.simulate.measures",
+    "simulate": "dispatch_audit.pipeline.simulate.measures",
+    "explain": "dispatch_audit.pipeline.tables.way",
+    "report": "dispatch_audit.pipeline.report.runs",
+    "diagnose": "dispatch_audit.pipeline.statistics.diagnose",
+}
+WHILE_IT_IMPORTS = (("typer", 0.0), ("pyspark.sql", 0.0), ("dispatch_audit.jobs.stderr", 0.0))
+# While the engine is chosen and the JVM starts, while Python connects to it, and in the midst of the work after that.
+ON_SPARK = (
+    *((SPARK_STARTS, after_s) for after_s in (0.0, 0.7, 1.8)),
+    *((SPARK_RUNS, after_s) for after_s in (0.0, 0.2, 0.5, 1.0)),
+)
+ON_EMBEDDED = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+
+
+def told_by(command: str, moment: str) -> str:
+    """The message of an interrupted command: it has its own from when its work begins."""
+    if (moment, 0.0) in WHILE_IT_IMPORTS:
+        return "interrupted"
+    return {
+        "convert": "interrupted; nothing was converted: convert again",
+        "diagnose": "interrupted; nothing was diagnosed",
+    }.get(command, RUN_AGAIN)
+
+
+def arguments_of(command: str, engine: str, folder: Path) -> tuple[object, ...]:
+    """The arguments of a command, on tables behind a URI for Spark, which it reads and writes through the engine.
+
+    Args:
+        command: its name.
+        engine: as `--engine` takes it.
+        folder: has the tables of an audit in `out`, where the command reads some.
+    """
+    tables, diagnoses = folder / "out", folder / "diagnoses"
+    at = (tables.as_uri(), diagnoses.as_uri()) if engine == "spark" else (tables, diagnoses)
+    given: dict[str, tuple[object, ...]] = {
+        "validate": (CHURN,),
+        "what-if": (WORKLOAD,),
+        "simulate": (WORKLOAD, "--out", folder / "simulated"),
+        "convert": (CHURN, "--to", folder / "converted"),
+        "explain": (at[0], "--hash", "7"),
+        "report": (at[0], "--out", folder / "page.html"),
+        "diagnose": (STATISTICS / "stats-1.json", "--out", at[1]),
+    }
+    return (command, *given[command], "--engine", engine)
+
+
+@pytest.fixture(scope="module")
+def audited_churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tables of an audit in `out`."""
+    folder = tmp_path_factory.mktemp("audited")
+    command = [sys.executable, "-m", "dispatch_audit.jobs.program", *map(str, audit(folder / "out", "embedded"))]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    return folder
+
+
+def assert_ends(command: str, engine: str, at: tuple[str, float], folder: Path) -> None:
+    moment, after_s = at
+    found = interrupted(moment, *arguments_of(command, engine, folder), after_s=after_s)
+    assert_ended(found, told_by(command, moment))
+
+
+# At the beginning of the work, and in the midst of what takes longer.
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("command", "after_s"),
-    [
-        *(
-            (command, after_s)
-            for command in ("validate", "what-if", "simulate", "convert", "explain")
-            for after_s in (0.0, 0.3)
-        ),
-        ("report", 0.0),
-    ],
+    [*((command, 0.0) for command in COMMANDS), *((command, 0.3) for command in COMMANDS[:5])],
 )
-def test_ctrl_c_ends_each_command(command: str, after_s: float, tmp_path: Path) -> None:
-    engine = ("--engine", "embedded")
-    arguments: dict[str, tuple[str, tuple[object, ...]]] = {
-        "validate": ("pysail.spark", (CHURN, *engine)),
-        "what-if": ("dispatch_audit.pipeline.simulate.measures", (WORKLOAD, *engine)),
-        "simulate": (
-            "dispatch_audit.pipeline.simulate.measures",
-            (WORKLOAD, "--out", tmp_path / "simulated", *engine),
-        ),
-        "convert": ("pysail.spark", (CHURN, "--to", tmp_path / "converted", *engine)),
-        "explain": ("dispatch_audit.pipeline.tables.way", (tmp_path / "out", "--hash", "7", *engine)),
-        "report": ("dispatch_audit.pipeline.report.runs", (tmp_path / "out", "--out", tmp_path / "page.html")),
-    }
-    moment, given = arguments[command]
-    if command in ("explain", "report"):
-        audited = [sys.executable, "-m", "dispatch_audit.jobs.program", *map(str, audit(tmp_path / "out", "embedded"))]
-        subprocess.run(audited, check=True, capture_output=True, cwd=ROOT)
-    message = "interrupted; nothing was converted: convert again" if command == "convert" else RUN_AGAIN
-    assert_ended(interrupted(moment, command, *given, after_s=after_s), message)
+def test_ctrl_c_ends_each_command(command: str, after_s: float, audited_churn: Path) -> None:
+    assert_ends(command, "embedded", (WORK[command], after_s), audited_churn)
+
+
+# Each command at a moment of its own; the slow layer has all moments of all commands.
+@pytest.mark.spark
+@pytest.mark.e2e
+@pytest.mark.parametrize(("command", "at"), list(zip(COMMANDS, ON_SPARK, strict=True)))
+def test_ctrl_c_ends_each_command_on_spark(command: str, at: tuple[str, float], audited_churn: Path) -> None:
+    assert_ends(command, "spark", at, audited_churn)
+
+
+@pytest.mark.spark
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [*WHILE_IT_IMPORTS, *ON_SPARK])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ctrl_c_ends_each_command_at_ten_moments_on_spark(
+    command: str, at: tuple[str, float], audited_churn: Path
+) -> None:
+    assert_ends(command, "spark", at, audited_churn)
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ctrl_c_ends_each_command_at_ten_moments_on_the_embedded_engine(command: str, audited_churn: Path) -> None:
+    for at in (*WHILE_IT_IMPORTS, *((WORK[command], after_s) for after_s in ON_EMBEDDED)):
+        assert_ends(command, "embedded", at, audited_churn)
 
 
 @pytest.mark.e2e
