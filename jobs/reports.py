@@ -68,12 +68,20 @@ def _report_file(argument: str, formats: Sequence[_Format]) -> ReportFile[_Forma
     if known is None or not file:
         raise UsageError(f"--report {argument} is not FORMAT=FILE", f"the formats are {', '.join(formats)}")
     path = Path(file)
-    # Checked before the work begins, which may take hours.
-    if path.is_dir():
-        raise UsageError(f"cannot write {path}: it is a folder", "name a file behind --report FORMAT=")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {path}: its folder does not exist", "create the folder")
+    check_writable(path)
     return ReportFile(known, path)
+
+
+def check_writable(file: Path) -> None:
+    """Refuses a file that cannot be written, before the work begins, which may take hours.
+
+    Raises:
+        UsageError: it is a folder, or lies in none.
+    """
+    if file.is_dir():
+        raise UsageError(f"cannot write {file}: it is a folder", "name a file")
+    if not file.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {file}: its folder does not exist", "create the folder")
 
 
 def write_reports(

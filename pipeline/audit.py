@@ -25,6 +25,7 @@ from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Readin
 from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.run.accepted import accepted_ids, with_accepted
 from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
 from dispatch_audit.pipeline.run.outside_limits import refuse_several_recorders, refuse_window
@@ -42,7 +43,7 @@ from dispatch_audit.pipeline.tables.schemas import QUARANTINE
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.write import RunTables
-from dispatch_audit.pipeline.trace import Survey, Trace, survey, trace_errors
+from dispatch_audit.pipeline.trace import Survey, Trace, UnusableTrace, survey, trace_errors
 from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
 from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
@@ -114,7 +115,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
     if not parse_target(request.target).local:
         refuse_target(spark, request.target)
     configure(spark, request.settings)
-    unusable: list[TraceError] = []
+    unusable: list[UnusableTrace] = []
     tasks = audit_tasks(request, unusable)
     audited: list[tuple[str, Trace]] = []
     if request.reaudit_us is not None:
@@ -126,7 +127,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
             tasks = [task.continued(spark, request.window) for task in tasks]
         audited = _audit_together(spark, tasks, request, progress, unusable)
     if not audited:
-        raise unusable[0] if len(unusable) == 1 else _none_usable(unusable)
+        raise unusable[0].error if len(unusable) == 1 else _none_usable(unusable)
     run_keys, traces = zip(*audited, strict=True)
     return AuditResult(request.target, run_keys, traces, tuple(unusable))
 
@@ -137,7 +138,7 @@ def _reaudited(
     windows: Sequence[Window],
     request: AuditRequest,
     progress: Progress,
-    unusable: list[TraceError],
+    unusable: list[UnusableTrace],
 ) -> list[tuple[str, Trace]]:
     """Audits windows of a trace again, each from the state that the one before has just left."""
     audited: list[tuple[str, Trace]] = []
@@ -154,11 +155,11 @@ def _audit_together(
     tasks: Sequence[AuditTask],
     request: AuditRequest,
     progress: Progress,
-    unusable: list[TraceError],
+    unusable: list[UnusableTrace],
 ) -> list[tuple[str, Trace]]:
     """Replays all traces, then writes those that can be audited; returns their run keys and traces.
 
-    `unusable` gets the errors of the others.
+    `unusable` gets the others.
     """
     to_write: list[tuple[_Replayed, int]] = []
     written: list[tuple[str, Trace]] = []
@@ -169,10 +170,10 @@ def _audit_together(
                 found = _replay(spark, task, request, stages)
                 to_write.append((found, _quarantined(spark, found, request.settings)))
             except TraceError as error:
-                unusable.append(error)
+                unusable.append(UnusableTrace(task.trace.path, error))
         while to_write:
             found, refused = to_write.pop(0)
-            written.append((_write(spark, found, refused, request.settings), found.task.trace))
+            written.append((_write(spark, found, refused, request), found.task.trace))
     except Exception:
         # A trace whose writing failed keeps its staged rows: the next attempt finds them and knows that the tables hold
         # a part.
@@ -182,8 +183,8 @@ def _audit_together(
     return written
 
 
-def _none_usable(unusable: Sequence[TraceError]) -> TraceError:
-    return TraceError(f"none of {len(unusable)} traces can be audited: {'; '.join(map(str, unusable))}")
+def _none_usable(unusable: Sequence[UnusableTrace]) -> TraceError:
+    return TraceError(f"none of {len(unusable)} traces can be audited: {'; '.join(str(of.error) for of in unusable)}")
 
 
 def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages: Stages) -> _Replayed:
@@ -297,7 +298,7 @@ def _first_of_replay(quarantine: TableRows) -> RefusedRow:
     return RefusedRow.of(ordered.slice(0, 1).to_pylist()[0])
 
 
-def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settings) -> str:
+def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRequest) -> str:
     """Writes the tables of one trace with its number of refused rows; returns its run key."""
     tables, rows, stages = found.tables, found.rows, found.stages
     keyed = [table for table in ("violations", "hot_keys") if table in rows]
@@ -307,6 +308,11 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             earlier = None if found.window is None else found.window.carried.earlier
             keys = keys_of([rows[table] for table in keyed], found.packed.staged, spark, earlier)
             rows.update({table: with_keys(rows[table], keys) for table in keyed})
+    accepted = None
+    if request.baseline is not None:
+        accepted = accepted_ids(request.baseline, found.task.inputs, rows.get("violations"))
+        if accepted:
+            rows["violations"] = with_accepted(rows["violations"], accepted)
     with stages.stage("write tables"):
         tables.write(rows)
     refused_early = found.survey.refused + found.without_seq.number
@@ -330,7 +336,8 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             "recorded_by": recorded_by,
             "keys": found.trace.manifest.keys,
             "inputs": found.task.inputs,
-            "settings": settings.model_dump_json(),
+            "settings": request.settings.model_dump_json(),
+            "findings_accepted": None if accepted is None else len(accepted),
             "code_version": code_version(),
             "engine": engine_name(spark),
             "from_ts_us": found.bounds_us()[0],

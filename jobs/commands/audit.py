@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,13 +23,14 @@ from dispatch_audit.jobs.commands.options import (
 from dispatch_audit.jobs.commands.preparation import parsed_request, session_for
 from dispatch_audit.jobs.logs import log_runs, log_stage
 from dispatch_audit.jobs.progress import shown_stages
-from dispatch_audit.jobs.reports import FILE_FORMATS, Format, parse_reports, write_reports
+from dispatch_audit.jobs.reports import FILE_FORMATS, Format, check_writable, parse_reports, write_reports
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.ci.failing import failed
 from dispatch_audit.pipeline.report.text.report import Shown
 from dispatch_audit.pipeline.report.warnings import warnings_about
+from dispatch_audit.pipeline.run.baseline import read_baseline
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
 
@@ -88,6 +90,18 @@ def audit(
         str | None,
         typer.Option(metavar="TIME", help="Audit the window that holds this time, and all later ones, again."),
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Findings that are accepted: they do not fail.", show_default=False),
+    ] = None,
+    write_baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what fails to a baseline, which keeps what it accepts of other traces, and exit with 0.",
+            show_default=False,
+        ),
+    ] = None,
     engine: EngineChoice = "auto",
     config: ConfigOption = None,
     log_format: LogFormatOption = "text",
@@ -98,6 +112,10 @@ def audit(
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
         request, needs = parsed_request(traces, out, profile, config, stderr)
         request = _with_window(request, begin_at, end_at, reaudit)
+        if write_baseline is not None:
+            _refuse_baseline(write_baseline, request)
+        accepting = None if baseline is None else read_baseline(baseline)
+        request = replace(request, baseline=accepting)
         reports = parse_reports(report or (), FILE_FORMATS)
         conditions = parse_fail_on(fail_on or ("violation",))
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
@@ -106,6 +124,11 @@ def audit(
             spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.audit")
             # Imported here, because `session_for` imports it while the engine starts.
             from dispatch_audit.pipeline.audit import audit as run_audit  # noqa: PLC0415
+            from dispatch_audit.pipeline.report.ci.accepting import (  # noqa: PLC0415
+                stale_in,
+                warning_of,
+                written_baseline,
+            )
             from dispatch_audit.pipeline.report.query import summarise  # noqa: PLC0415
 
             clock.append(time.monotonic())
@@ -113,20 +136,40 @@ def audit(
             result = run_audit(spark, request, begin)
             clock.append(time.monotonic())
             begin("report")
-            summary = summarise(spark, result.target, result.run_keys)
+            summary = replace(summarise(spark, result.target, result.run_keys), unusable=result.unusable)
+            if accepting is not None:
+                summary = replace(summary, stale=stale_in(spark, summary, accepting))
             clock.append(time.monotonic())
             log_stage("report", clock[-1] - clock[-2])
         for warning in warnings_about(summary):
             stderr.warning(warning)
+        if accepting is not None and summary.stale:
+            stderr.warning(warning_of(accepting.path, summary.stale))
         start_up, audited, reported = (after - before for before, after in pairwise(clock))
         took = f"{start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report"
         text = Shown(findings, verbose, took)
         write_reports(spark, summary, result.traces, conditions, report_format, reports, text, width)
         exit_code = 1 if failed(summary, conditions) else 0
-        for unusable in result.unusable:
-            exit_code = stderr.error(str(unusable), unusable.exit_code)
+        if write_baseline is not None:
+            written = written_baseline(spark, summary, write_baseline, conditions)
+            for sentence in written.warnings:
+                stderr.warning(sentence)
+            stderr.note(written.note)
+            exit_code = 0
+        for _, error in result.unusable:
+            exit_code = stderr.error(str(error), error.exit_code)
         log_runs(summary, exit_code)
         raise typer.Exit(exit_code)
+
+
+def _refuse_baseline(path: Path, request: AuditRequest) -> None:
+    """Refuses a baseline that cannot be written, before the work begins."""
+    if request.window != WHOLE or request.reaudit_us is not None:
+        raise UsageError(
+            "--write-baseline takes in all findings of a trace, and a window has some of them",
+            "leave --from, --to and --reaudit out",
+        )
+    check_writable(path)
 
 
 def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None, reaudit: str | None) -> AuditRequest:

@@ -19,6 +19,7 @@ from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import load_of
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
 from dispatch_audit.pipeline.settings import load_settings
 
 _INTERRUPTED = "interrupted; nothing was converted: convert again"
@@ -53,6 +54,7 @@ def convert(
 
         request = ConvertRequest(tuple(traces), to, form, replace, profile, load_settings(config))
         target, opened = parse_converted(to, form).target, open_traces(traces, profile)
+        refuse_target_in_trace(target, opened, "--to")
         warn_of_unknown_names(opened, stderr)
         needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
         with shown_stages(not quiet and not debug and log_format == "text") as begin:

@@ -8,6 +8,7 @@ import typer
 from dispatch_audit.jobs.commands.options import DEFAULT_TARGET, DebugOption, EngineChoice
 from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
 from dispatch_audit.jobs.engines.load import Load
+from dispatch_audit.jobs.reports import check_writable
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.tables.target import parse_target
@@ -43,11 +44,3 @@ def report(
             raise UsageError(f"cannot write {out}: {error.strerror}", "choose another --out") from None
         typer.echo(f"wrote {out}", err=True)
         raise typer.Exit
-
-
-def check_writable(out: Path) -> None:
-    """Refuses a file that cannot be written, before tables are read."""
-    if out.is_dir():
-        raise UsageError(f"cannot write {out}: it is a folder", "name a file")
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {out}: its folder does not exist", "create the folder")

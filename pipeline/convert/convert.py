@@ -25,6 +25,7 @@ from dispatch_audit.pipeline.replay.packed_source import configure, counts_in
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
 from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.run.stages import Progress
+from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
 from dispatch_audit.pipeline.spark_errors import trace_errors
 from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
 from dispatch_audit.pipeline.tables.staging import Staging
@@ -58,13 +59,14 @@ def convert(spark: SparkSession, request: ConvertRequest, progress: Progress) ->
         progress: called with the name of each stage as it begins.
 
     Raises:
-        UsageError: a path or the target is wrong, or the target is not empty.
+        UsageError: a path or the target is wrong, or the target is not empty, or lies in the folder of the trace.
         TraceError: an audit would refuse the trace; nothing was converted.
     """
     trace, converted = opened_trace(request), parse_converted(request.target, request.form)
+    refuse_target_in_trace(converted.target, [trace], "--to")
     configure(spark, request.settings)
     if converted.target.local:
-        to_folder.refuse_filled(converted, trace, replace=request.replace)
+        to_folder.refuse_filled(converted, replace=request.replace)
         return _to_folder(spark, request, trace, converted, progress)
     refuse_target(spark, converted.trace)
     through_spark.refuse_existing(spark, converted, replace=request.replace)

@@ -37,11 +37,11 @@ _READ_ROWS: Final = 1 << 14
 _STEM_MAX: Final = 60
 
 
-def refuse_filled(converted: Converted, trace: Trace, *, replace: bool) -> None:
+def refuse_filled(converted: Converted, *, replace: bool) -> None:
     """Refuses a folder that holds something, or holds more than an earlier conversion.
 
     Raises:
-        UsageError: it does, or the trace is in it.
+        UsageError: it does.
     """
     folder = Path(converted.target.location)
     held = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
@@ -55,8 +55,6 @@ def refuse_filled(converted: Converted, trace: Trace, *, replace: bool) -> None:
         raise UsageError(
             f"{folder} holds {(others or held)[0]}, which is no part of a conversion", "choose another --to"
         )
-    if any(log.local and Path(log.path).resolve().is_relative_to(folder.resolve()) for log in trace.logs):
-        raise UsageError(f"{folder} holds the trace itself", "choose another --to")
 
 
 @dataclass(frozen=True)

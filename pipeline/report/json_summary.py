@@ -22,7 +22,8 @@ from dispatch_audit.pipeline.report.summary import (
 def json_summary(summary: Summary) -> str:
     """Returns one JSON object, without a newline at its end.
 
-    `rules` and `blocking` are totals over all traces; `traces` has those of each trace, in the order given.
+    `rules` and `blocking` are totals over all traces; `traces` has those of each trace, in the order given. `unusable`
+    has the traces that could not be audited, and `stale` what the baseline accepts for nothing.
     """
     return json.dumps(
         {
@@ -33,6 +34,9 @@ def json_summary(summary: Summary) -> str:
             "events": summary.events_in,
             "quarantined": summary.events_quarantined,
             "completeness": summary.completeness,
+            "accepted": sum(run.accepted for run in summary.runs),
+            "stale": [stale.model_dump() for stale in summary.stale],
+            "unusable": [{"path": path, "reason": str(error)} for path, error in summary.unusable],
             "rules": _rules(summary.rules),
             "blocking": _blocking(summary.causes),
             "tables": summary.tables,
@@ -58,6 +62,7 @@ def _trace(run: RunSummary, target: str) -> dict[str, Any]:
         "quarantined": run.events_quarantined,
         "quarantined_by_reason": run.refused,
         "completeness": run.completeness,
+        "accepted": run.accepted,
         "profile": run.profile,
         "pulsar_version": run.pulsar_version,
         "judged_as": run.judged_as,
@@ -94,7 +99,14 @@ def _finding(finding: Finding, target: str) -> dict[str, Any]:
 
 
 def _rules(rules: Iterable[RuleCounts]) -> dict[str, dict[str, int]]:
-    return {c.rule: {"checked": c.checked, **{name: c.findings[name] for name in WORST_FIRST}} for c in rules}
+    return {
+        c.rule: {
+            "checked": c.checked,
+            **{name: c.findings[name] for name in WORST_FIRST},
+            "accepted": sum(c.accepted.values()),
+        }
+        for c in rules
+    }
 
 
 def _blocking(causes: Iterable[CauseTotals]) -> dict[str, dict[str, float]]:

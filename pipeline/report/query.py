@@ -9,12 +9,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.contract.rules import RULES
-from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES
+from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, Severity
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.summary import (
     Block,
@@ -92,8 +93,11 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
     if not runs:
         raise UsageError(f"{tables.target} has no run {run_key}", "audit again")
     run = runs[0]
-    groups = sorted(map(_group_counts, metrics), key=lambda group: (group.topic, group.subscription, group.rule))
-    rules = total_rules([RuleCounts(group.rule, group.checked, group.findings)] for group in groups)
+    # Without a baseline the column need not be asked for, nor be there.
+    accepted = _accepted(ask("violations")) if run["findings_accepted"] else {}
+    groups = [_group_counts(row, accepted) for row in metrics]
+    groups.sort(key=lambda group: (group.topic, group.subscription, group.rule))
+    rules = total_rules([RuleCounts(group.rule, group.checked, group.findings, group.accepted)] for group in groups)
     by_badness = sorted((counts for counts in rules if any(counts.findings.values())), key=_badness)
     widest = _widest(blocking)
     causes = [CauseTotals(cause, row["intervals"], row["message_seconds"]) for cause, row in widest.items()]
@@ -107,7 +111,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         partial(_mixed, ask("producers"), _info(rules, "mixed_key_batch")),
         partial(_keyless, ask("producers")),
         partial(_answers, ask("coverage"), run["order_verdict"]),
-        *(partial(_worst_findings, ask("violations"), counts.rule) for counts in by_badness),
+        *(partial(_worst_findings, ask("violations"), counts) for counts in by_badness),
     ]
     refused, blocks, incomplete, left_out, hot_keys, *others = at_one_time(lambda query: query(), queries)
     mixed, keyless, answers, *findings = others
@@ -126,7 +130,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         from_ts_us=run["from_ts_us"],
         to_ts_us=run["to_ts_us"],
         rules=rules,
-        findings=tuple(_record(Finding, row) for of_rule in findings for row in of_rule),
+        findings=_accepted_last([_finding(row) for of_rule in findings for row in of_rule]),
         causes=total_causes([causes]),
         blocks=_reasons_first([_block(row) for row in blocks]),
         refused={row["reason"]: row["number"] for row in refused},
@@ -154,9 +158,28 @@ def _rows(
     )
 
 
-def _group_counts(row: _Row) -> GroupCounts:
+def _group_counts(row: _Row, accepted: Mapping[tuple[str, str, str], Mapping[Severity, int]]) -> GroupCounts:
     findings = {severity: row[name] for name, severity in COUNT_COLUMNS.items()}
-    return GroupCounts(row["topic"], row["subscription"], row["rule"], row["checked"], findings, row["completeness"])
+    of = row["topic"], row["subscription"], row["rule"]
+    return GroupCounts(*of, row["checked"], findings, row["completeness"], accepted.get(of, {}))
+
+
+def _accepted(violations: _Ask) -> dict[tuple[str, str, str], dict[Severity, int]]:
+    """Returns the numbers of accepted findings by topic, subscription and rule."""
+    group = "topic, subscription, rule, severity"
+    found: dict[tuple[str, str, str], dict[Severity, int]] = {}
+    for row in violations(select=f"{group}, count(*) AS number", where="accepted", rest=f"GROUP BY {group}"):
+        found.setdefault((row["topic"], row["subscription"], row["rule"]), {})[row["severity"]] = row["number"]
+    return found
+
+
+def _finding(row: _Row) -> Finding:
+    # Tables of an older version have no such column.
+    return _record(Finding, row | {"accepted": bool(row["accepted"])})
+
+
+def _accepted_last(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=attrgetter("accepted")))
 
 
 def _badness(counts: RuleCounts) -> tuple[int, str]:
@@ -164,10 +187,14 @@ def _badness(counts: RuleCounts) -> tuple[int, str]:
     return -max(rank for rank, severity in enumerate(SEVERITIES) if counts.findings[severity]), counts.rule
 
 
-def _worst_findings(violations: _Ask, rule: str) -> list[_Row]:
+def _worst_findings(violations: _Ask, counts: RuleCounts) -> list[_Row]:
     ranks = " ".join(f"WHEN '{severity}' THEN {rank}" for rank, severity in enumerate(SEVERITIES))
-    worst_first = f"ORDER BY CASE severity {ranks} END DESC, ts_us NULLS FIRST, seq NULLS FIRST, topic, {_TIES}"
-    return violations(where=f"rule = '{rule}'", rest=f"{worst_first} LIMIT {_FINDINGS_PER_RULE}")
+    # Accepted findings must not take the places of others.
+    others_first = "coalesce(accepted, FALSE), " if counts.accepted else ""
+    worst_first = (
+        f"ORDER BY {others_first}CASE severity {ranks} END DESC, ts_us NULLS FIRST, seq NULLS FIRST, topic, {_TIES}"
+    )
+    return violations(where=f"rule = '{counts.rule}'", rest=f"{worst_first} LIMIT {_FINDINGS_PER_RULE}")
 
 
 def _by_cause(blocking: _Ask) -> list[_Row]:

@@ -4,14 +4,17 @@ Counts are complete. Findings and blocks are the worst few; the tables `violatio
 Times are microseconds since 1970 UTC, because a collected timestamp would be in the reader's time zone.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from dispatch_audit.pipeline.contract.answers import Missing, Order, Progress, worst_order, worst_progress
 from dispatch_audit.pipeline.contract.profile import judged_as, profile_named
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import about
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, RunVerdict, Severity, worst_verdict
+from dispatch_audit.pipeline.run.baseline import AcceptedFinding
+from dispatch_audit.pipeline.trace import UnusableTrace
 from dispatch_audit.pipeline.windows.window import Window
 
 
@@ -23,11 +26,13 @@ class RuleCounts:
         rule: its name.
         checked: events or entries that it was applied to.
         findings: their number by severity, zeros included.
+        accepted: how many of them the baseline accepts, where it accepts some.
     """
 
     rule: str
     checked: int
     findings: dict[Severity, int]
+    accepted: Mapping[Severity, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class GroupCounts:
         checked: events or entries that the rule was applied to.
         findings: their number by severity, zeros included.
         completeness: share of the subscription's events that could carry a verdict, 0 to 1; None: not known.
+        accepted: how many of the findings the baseline accepts, where it accepts some.
     """
 
     topic: str
@@ -46,6 +52,7 @@ class GroupCounts:
     checked: int
     findings: dict[Severity, int]
     completeness: float | None
+    accepted: Mapping[Severity, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Finding:
 
     Attributes:
         finding_id: the same in every audit of the trace; None: an older version of the audit wrote the row.
+        accepted: whether the baseline of the audit accepts it.
     """
 
     rule: str
@@ -108,6 +116,7 @@ class Finding:
     finding_id: str | None = None
     consumer_name: str | None = None
     other_consumer_name: str | None = None
+    accepted: bool = False
 
     @property
     def row(self) -> str:
@@ -232,7 +241,7 @@ class RunSummary:
     Attributes:
         rules: every rule that was applied, by name.
         groups: the same by subscription: topic, subscription, rule.
-        findings: the worst of each rule, the worst first.
+        findings: the worst of each rule, the worst first; after all others those that the baseline accepts.
         causes: the cause that cost most first.
         blocks: those with the most message-seconds, the costliest first.
         refused: quarantined rows by reason code, the most frequent first.
@@ -300,6 +309,16 @@ class RunSummary:
         """The longest time without progress for any consumer."""
         return max((of.held_up_seconds for of in self.subscriptions), default=0.0)
 
+    @property
+    def accepted(self) -> int:
+        """The number of findings that the baseline accepts."""
+        return sum(sum(counts.accepted.values()) for counts in self.rules)
+
+    @property
+    def without_accepted(self) -> "RunSummary":
+        """The run as one with the other findings listed only; the counts are of all."""
+        return replace(self, findings=tuple(finding for finding in self.findings if not finding.accepted))
+
     def about(self, question: About) -> tuple[RuleCounts, ...]:
         """Returns the counts of the rules whose findings answer a question."""
         return tuple(counts for counts in self.rules if about(counts.rule) == question)
@@ -313,11 +332,15 @@ class Summary:
         target: where the tables are.
         tables: by name what to open, a path or a name in a catalog.
         runs: in the order in which the traces were given.
+        unusable: other traces, which could not be audited.
+        stale: what the baseline accepts and the runs do not have.
     """
 
     target: str
     tables: dict[str, str]
     runs: tuple[RunSummary, ...]
+    unusable: tuple[UnusableTrace, ...] = ()
+    stale: tuple[AcceptedFinding, ...] = ()
 
     @property
     def run_is(self) -> str:
@@ -386,7 +409,8 @@ def total_rules(of_runs: Iterable[Iterable[RuleCounts]]) -> tuple[RuleCounts, ..
     for counts in (counts for of_run in of_runs for counts in of_run):
         so_far = totals.get(counts.rule, RuleCounts(counts.rule, 0, dict.fromkeys(SEVERITIES, 0)))
         findings = {severity: so_far.findings[severity] + counts.findings[severity] for severity in SEVERITIES}
-        totals[counts.rule] = RuleCounts(counts.rule, so_far.checked + counts.checked, findings)
+        accepted = Counter(so_far.accepted) + Counter(counts.accepted)
+        totals[counts.rule] = RuleCounts(counts.rule, so_far.checked + counts.checked, findings, accepted)
     return tuple(totals[rule] for rule in sorted(totals))
 
 

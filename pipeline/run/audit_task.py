@@ -6,13 +6,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.contract.profile import Profile, profile_for, profile_named
-from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.run.run_key import chain_of, run_key_of
 from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.target import Target, parse_target
-from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.trace import Trace, UnusableTrace, open_traces
 from dispatch_audit.pipeline.windows import chain
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
@@ -67,12 +66,12 @@ class AuditTask:
         return chain.history(spark, self.target, self._chain)
 
 
-def audit_tasks(request: AuditRequest, unusable: list[TraceError]) -> list[AuditTask]:
+def audit_tasks(request: AuditRequest, unusable: list[UnusableTrace]) -> list[AuditTask]:
     """Returns a task for each trace of a request, in their order, without a window.
 
     Args:
         request: the traces.
-        unusable: gets the errors of traces that cannot be opened, if another one can.
+        unusable: gets the traces that cannot be opened, if another one can.
 
     Raises:
         UsageError: as `open_traces`, or the target lies in the folder of a trace or around it.

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.run.baseline import Baseline
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace import Trace, UnusableTrace
 from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
@@ -23,6 +23,7 @@ class AuditRequest:
         window: the part of each log to audit.
         reaudit_us: audit the window that holds this moment (microseconds since 1970 UTC) and all later ones again,
             instead of `window`; None: audit `window`.
+        baseline: the findings that are accepted; None: no baseline was given.
     """
 
     paths: tuple[str, ...]
@@ -31,6 +32,7 @@ class AuditRequest:
     settings: Settings
     window: Window = WHOLE
     reaudit_us: int | None = None
+    baseline: Baseline | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class AuditResult:
     target: str
     run_keys: tuple[str, ...]
     traces: tuple[Trace, ...]
-    unusable: tuple[TraceError, ...] = ()
+    unusable: tuple[UnusableTrace, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Refuses tables in the folder of a trace, or around it, where the next audit would find them among the logs."""
+"""Refuses tables or a converted log in the folder of a trace, or around it, where an audit would take them for logs."""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.spark_errors import plain_path
@@ -9,8 +10,17 @@ from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.trace import Trace
 
 
-def refuse_target_in_trace(target: Target, traces: Iterable[Trace]) -> None:
+# What the name of a folder beside the trace ends with.
+_BESIDE: Final = {"--out": "audit", "--to": "converted"}
+
+
+def refuse_target_in_trace(target: Target, traces: Iterable[Trace], option: str = "--out") -> None:
     """Refuses a target that is the folder of a trace, or lies in it, or has it in it.
+
+    Args:
+        target: of an audit or a conversion.
+        traces: that are read.
+        option: that names the target.
 
     Raises:
         UsageError: it does; the message names a folder beside the trace.
@@ -32,6 +42,6 @@ def refuse_target_in_trace(target: Target, traces: Iterable[Trace]) -> None:
         else:
             continue
         raise UsageError(
-            f"--out {target} {where}, and the next audit would find the tables among the logs",
-            f"name another folder, such as --out {home}-audit",
+            f"{option} {target} {where}, and the next audit would find it among the logs",
+            f"name another folder, such as {option} {home}-{_BESIDE[option]}",
         )

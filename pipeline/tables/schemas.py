@@ -85,6 +85,11 @@ RUNS = TableSchema(
         _optional("keys", "string", "plain; digest where the rows have digests in the place of keys"),
         Column("inputs", "array<string>", "paths of the trace as given"),
         Column("settings", "string", "settings of the audit, JSON"),
+        _optional(
+            "findings_accepted",
+            "bigint",
+            "findings that the baseline of the audit accepts (violations.accepted); NULL: it was given none",
+        ),
         Column("code_version", "string", "version of dispatch-audit"),
         _optional("engine", "string", "engine that ran the audit, and its version; NULL: the audit did not say"),
         *_moment("from_ts", "first event of the trace", nullable=True),
@@ -168,6 +173,9 @@ VIOLATIONS = TableSchema(
         _optional("detail", "string", "machine-readable particulars of the rule, JSON"),
         Column("evidence", "array<string>", "events that prove it, oldest first"),
         Column("explanation", "string", "the finding in a sentence"),
+        _optional(
+            "accepted", "boolean", "whether the baseline of the audit accepts the finding; NULL: it accepts none"
+        ),
     ),
     {
         "severity_known": _one_of("severity", SEVERITIES),

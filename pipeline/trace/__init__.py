@@ -4,7 +4,7 @@ from dispatch_audit.pipeline.spark_errors import trace_errors
 from dispatch_audit.pipeline.trace.manifest import Manifest
 from dispatch_audit.pipeline.trace.quarantine.survey import GroupSurvey, Survey, survey
 from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
-from dispatch_audit.pipeline.trace.sources import Log, Trace, open_traces
+from dispatch_audit.pipeline.trace.sources import Log, Trace, UnusableTrace, open_traces
 
 __all__ = [
     "EVENT_SCHEMA",
@@ -13,6 +13,7 @@ __all__ = [
     "Manifest",
     "Survey",
     "Trace",
+    "UnusableTrace",
     "open_traces",
     "survey",
     "trace_errors",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
@@ -73,13 +73,25 @@ class Trace:
     seqs: SeqRange = ALL
 
 
+class UnusableTrace(NamedTuple):
+    """A trace that cannot be audited.
+
+    Attributes:
+        path: as a message names it.
+        error: why not, with the next step.
+    """
+
+    path: str
+    error: TraceError
+
+
 def glob_of(path: str) -> str:
     """Returns the glob that only this path matches."""
     return _GLOB_CHARACTERS.sub(r"\\\1", path)
 
 
 def open_traces(
-    arguments: Sequence[str | Path], profile: str | None = None, unusable: list[TraceError] | None = None
+    arguments: Sequence[str | Path], profile: str | None = None, unusable: list[UnusableTrace] | None = None
 ) -> list[Trace]:
     """Returns the traces that `arguments` name, in their order.
 
@@ -90,36 +102,36 @@ def open_traces(
     Args:
         arguments: folders, logs, tables.
         profile: replaces a missing manifest.
-        unusable: gets the error of each trace that cannot be opened, if another one can; None: the first is raised.
+        unusable: gets each trace that cannot be opened, if another one can; None: the first error is raised.
 
     Raises:
         UsageError: a path does not exist, has no manifest and no profile was given, or holds tables of an audit.
         TraceError: there are no logs, one is of an unknown kind, or a manifest cannot be read.
     """
-    errors: list[TraceError] = []
+    failed: list[UnusableTrace] = []
     # The inner dict keeps the order and drops a log that is named twice.
     logs_by_home: dict[str, dict[Log, None]] = {}
     for argument in [found for given in arguments for found in _traces_in(_plain(str(given)))]:
-        with _noted(errors):
+        with _noted(failed, argument):
             for home, log in _readable(argument):
                 logs_by_home.setdefault(home, {})[log] = None
     traces: list[Trace] = []
     for home, logs in logs_by_home.items():
-        with _noted(errors):
+        with _noted(failed, home or ", ".join(log.path for log in logs)):
             traces.append(_trace(home, tuple(logs), profile))
-    if errors and (unusable is None or not traces):
-        raise errors[0]
+    if failed and (unusable is None or not traces):
+        raise failed[0].error
     if unusable is not None:
-        unusable += errors
+        unusable += failed
     return traces
 
 
 @contextmanager
-def _noted(errors: list[TraceError]) -> Iterator[None]:
+def _noted(unusable: list[UnusableTrace], path: str) -> Iterator[None]:
     try:
         yield
     except TraceError as error:
-        errors.append(error)
+        unusable.append(UnusableTrace(path, error))
 
 
 def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:

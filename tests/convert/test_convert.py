@@ -173,7 +173,7 @@ def test_a_filled_target_is_refused_or_replaced(run: Run, converted: Converted, 
     converted(SAMPLES / SAMPLE, "--to", logs, "--replace")
     assert not (logs / "quarantine").exists()
     done = run("convert", logs, "--to", logs, "--replace")
-    assert (done.returncode, "holds the trace itself" in done.stderr) == (2, True)
+    assert (done.returncode, "is the folder of the trace" in done.stderr) == (2, True)
     other.mkdir()
     (other / "notes.txt").write_text("mine")
     done = run("convert", SAMPLES / SAMPLE, "--to", other, "--replace")

@@ -41,6 +41,16 @@ def test_a_target_in_or_around_a_trace_is_refused(trace: Path, tmp_path: Path, o
     assert sorted(trace.parent.rglob("*")) == before
 
 
+def test_a_conversion_into_or_around_a_trace_is_refused(trace: Path, tmp_path: Path) -> None:
+    before = sorted(trace.parent.rglob("*"))
+    for to in (trace, trace / "events", trace.parent):
+        done = run("convert", trace, "--to", to, "--engine", "embedded")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"dispatch-audit: error: --to {to} ")
+        assert done.stderr.endswith(f"; name another folder, such as --to {trace}-converted\n")
+    assert sorted(trace.parent.rglob("*")) == before
+
+
 def test_a_target_behind_a_link_into_a_trace_is_refused(trace: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(trace)
     done = run("audit", trace, "--out", tmp_path / "link" / "tables", "--engine", "embedded")

@@ -49,7 +49,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             ["audit", "{trace}", "--out", "out", "--report", "junit={trace}"],
-            "it is a folder; name a file behind --report FORMAT=",
+            "it is a folder; name a file",
         ),
         (
             ["audit", "{trace}", "--out", "out", "--report", "junit=a", "--report", "json=./a"],

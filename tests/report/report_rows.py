@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
+from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.report.summary import (
     Block,
     CauseTotals,
@@ -19,7 +20,7 @@ from dispatch_audit.pipeline.report.summary import (
     Summary,
     Wait,
 )
-from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace import Trace, UnusableTrace
 from dispatch_audit.pipeline.trace.manifest import Manifest
 from dispatch_audit.pipeline.trace.sources import Log
 
@@ -167,6 +168,9 @@ UNPROVEN = replace(
 TABLES = {"runs": "/tmp/report/runs", "violations": "/tmp/report/violations"}
 BOTH = Summary("/tmp/report", TABLES, (BROKEN, CLEAN))
 ONLY_CLEAN = Summary("/tmp/report", TABLES, (CLEAN,))
+WITH_UNUSABLE = replace(
+    ONLY_CLEAN, unusable=(UnusableTrace("traces/torn", TraceError("traces/torn is empty", "record it again")),)
+)
 
 # What a client may call itself, its key or its topic, to break out of every format there is.
 HOSTILE = (

@@ -6,7 +6,19 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from report_rows import BOTH, BROKEN, DUPLICATE, FINDING, HELD_UP, HOSTILE, OF_HOSTILES, ONLY_CLEAN, TABLES, trace_at
+from report_rows import (
+    BOTH,
+    BROKEN,
+    DUPLICATE,
+    FINDING,
+    HELD_UP,
+    HOSTILE,
+    OF_HOSTILES,
+    ONLY_CLEAN,
+    TABLES,
+    WITH_UNUSABLE,
+    trace_at,
+)
 
 from dispatch_audit.pipeline.report.ci.github import annotations, markdown
 from dispatch_audit.pipeline.report.summary import Summary
@@ -134,3 +146,15 @@ def test_a_trace_from_outside_of_the_broker_says_what_it_cannot_show() -> None:
     page = markdown(Summary("/tmp/report", TABLES, (replace(BROKEN, recorded_by="admin_api"),)))
     assert "\nRecorded from the admin API, which shows single moments: no rule could be judged, because" in page
     assert "Recorded" not in markdown(BOTH)
+
+
+def test_an_accepted_finding_is_no_annotation_and_is_marked_on_the_page() -> None:
+    accepted = replace(BOTH, runs=(replace(BROKEN, findings=(replace(FINDING, accepted=True), DUPLICATE)),))
+    assert "single_holder" not in annotations(accepted, [trace_at(Path.cwd())])
+    assert "single&#95;holder&#58; violation, accepted" in markdown(accepted)
+
+
+def test_traces_that_could_not_be_audited_stand_at_the_head_of_the_page() -> None:
+    assert markdown(WITH_UNUSABLE).startswith(
+        "- traces/torn is unusable: traces/torn is empty; record it again\n\n### "
+    )

@@ -2,7 +2,7 @@ import json
 import shlex
 from dataclasses import replace
 
-from report_rows import BOTH, BROKEN, CLEAN, FINDING, HELD_UP, KEYLESS, TABLES
+from report_rows import BOTH, BROKEN, CLEAN, FINDING, HELD_UP, KEYLESS, TABLES, WITH_UNUSABLE
 
 from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.windows.window import Window
@@ -19,6 +19,7 @@ def test_totals_over_all_traces() -> None:
         "known_bug": 0,
         "not_provable": 0,
         "info": 0,
+        "accepted": 0,
     }
     assert report["rules"]["early_duplicate"]["known_bug"] == 1
     assert report["blocking"] == {
@@ -100,3 +101,9 @@ def test_a_window_says_which_one_it_is_and_one_without_rows_missed_nothing() -> 
 
 def test_it_is_ascii_on_any_terminal() -> None:
     assert json_summary(BOTH).isascii()
+
+
+def test_traces_that_could_not_be_audited_are_listed() -> None:
+    report = json.loads(json_summary(WITH_UNUSABLE))
+    assert report["unusable"] == [{"path": "traces/torn", "reason": "traces/torn is empty; record it again"}]
+    assert [trace["inputs"] for trace in report["traces"]] == [["traces/day"]]

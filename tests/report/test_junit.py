@@ -4,7 +4,20 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from report_rows import BOTH, BROKEN, CLEAN, FINDING, HELD_UP, HOSTILE, OF_HOSTILES, TABLES, UNPROVEN, counts, group
+from report_rows import (
+    BOTH,
+    BROKEN,
+    CLEAN,
+    FINDING,
+    HELD_UP,
+    HOSTILE,
+    OF_HOSTILES,
+    TABLES,
+    UNPROVEN,
+    WITH_UNUSABLE,
+    counts,
+    group,
+)
 
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.report.ci.junit import junit_report
@@ -17,7 +30,7 @@ CHILDREN = {
     "testsuites": {"testsuite"},
     "testsuite": {"properties", "testcase"},
     "properties": {"property"},
-    "testcase": {"failure", "skipped", "system-out"},
+    "testcase": {"failure", "error", "skipped", "system-out"},
 }
 ATTRIBUTES = {
     "testsuites": {"name", "tests", "failures", "errors", "skipped", "time"},
@@ -25,6 +38,7 @@ ATTRIBUTES = {
     "property": {"name", "value"},
     "testcase": {"name", "classname"},
     "failure": {"message", "type"},
+    "error": {"message", "type"},
     "skipped": {"message"},
 }
 
@@ -173,3 +187,29 @@ def test_names_of_clients_break_nothing() -> None:
     assert failure is not None
     assert failure.attrib["message"] == f"1 violation: violation, key {name}: entry 7:120 went to {name}"
     assert len((failure.text or "").splitlines()) == 3
+
+
+def test_a_trace_that_could_not_be_audited_is_an_error() -> None:
+    *_, suite = read(WITH_UNUSABLE)
+    assert (suite.attrib["name"], suite.attrib["errors"], suite.attrib["failures"]) == ("traces/torn", "1", "0")
+    (error,) = suite.iter("error")
+    assert error.attrib["message"] == "traces/torn is empty; record it again"
+
+
+def test_a_rule_with_accepted_findings_only_passes_and_counts_them() -> None:
+    accepted = replace(FINDING, accepted=True)
+    group_of = replace(group(counts("single_holder", 9, violation=1)), accepted={"violation": 1})
+    case = case_of(only(group_of, accepted))
+    assert [child.tag for child in case] == ["system-out"]
+    assert case.findtext("system-out") == "9 checks: 1 violation (1 accepted by the baseline)"
+
+
+def test_a_failed_rule_shows_what_is_not_accepted() -> None:
+    new = replace(FINDING, explanation="a new one", evidence=("seq 1",))
+    group_of = replace(group(counts("single_holder", 9, violation=2)), accepted={"violation": 1})
+    failure = case_of(only(group_of, new, replace(FINDING, accepted=True))).find("failure")
+    assert failure is not None
+    assert failure.attrib["message"].startswith(
+        "2 violation (1 accepted by the baseline): violation, key order-7: a new"
+    )
+    assert FINDING.explanation not in (failure.text or "")

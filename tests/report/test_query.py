@@ -111,10 +111,17 @@ def summary(way: Way, tmp_path_factory: pytest.TempPathFactory) -> Summary:
         ],
     }
     clean = {"metrics": [metric(GROUPS[0], "ownership")]}
+    accepting = {
+        "metrics": [metric(GROUPS[0], "ownership", violations=310, not_provable=1), metric(GROUPS[0], "single_holder")],
+        "violations": [
+            *(finding("ownership", seq, "violation", accepted=True) for seq in range(310)),
+            finding("ownership", 310, "not_provable", accepted=False),
+        ],
+    }
     runs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "aaaa": (broken, run("violation", 3)),
         "bbbb": (clean, run("clean", 0)),
-        "cccc": (broken, run("violation", 3)),
+        "cccc": (accepting, {**run("violation", 0), "findings_accepted": 310}),
     }
     for run_key, (rows_of, row) in runs.items():
         # By delta-rs: through Spark it takes half a minute and gives the same (tests/tables/test_both_ways.py).
@@ -157,6 +164,18 @@ def test_the_worst_findings_of_a_rule_are_shown_the_worst_rule_first(summary: Su
         *(("ownership", "info", seq) for seq in range(5_000 // len(RULES))),
     ]
     assert summary.runs[1].findings[0].evidence == ("seq 2",)
+
+
+def test_accepted_findings_are_counted_and_take_no_place_of_others(way: Way, summary: Summary) -> None:
+    (accepting,) = summarise(way.spark, summary.target, ["cccc"]).runs
+    ownership, holder = accepting.rules
+    assert (ownership.accepted, holder.accepted, accepting.accepted) == ({"violation": 310}, {}, 310)
+    assert [group.accepted for group in accepting.groups] == [{"violation": 310}, {}]
+    assert [(finding.severity, finding.accepted) for finding in accepting.findings[:2]] == [
+        ("not_provable", False),
+        ("violation", True),
+    ]
+    assert [run.accepted for run in summary.runs] == [0, 0]
 
 
 def test_causes_begin_with_the_costliest_and_count_the_widest_scope_of_equal_ones(summary: Summary) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, TABLES, trace_at
+from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, TABLES, WITH_UNUSABLE, trace_at
 
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
@@ -135,3 +135,21 @@ def test_names_of_clients_break_nothing() -> None:
 def test_a_clean_trace_and_an_unknown_version_are_fine() -> None:
     assert read(Summary("/tmp/report", TABLES, (CLEAN,)))["runs"][0]["results"] == []
     assert results_of(DUPLICATE, run=replace(BROKEN, pulsar_version="nightly"))[0]["properties"]["known_bug"] == "F10"
+
+
+def test_traces_that_could_not_be_audited_are_notifications_of_the_tool() -> None:
+    *_, run = read(WITH_UNUSABLE)["runs"]
+    (invocation,) = run["invocations"]
+    assert (invocation["executionSuccessful"], invocation["exitCode"], run["results"]) == (False, 3, [])
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert notification["level"] == "error"
+    assert notification["message"]["text"] == "traces/torn is empty; record it again"
+    assert notification["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "traces/torn"
+    assert len(read(BOTH)["runs"]) == 2
+
+
+def test_an_accepted_finding_is_suppressed_and_keeps_its_fingerprint() -> None:
+    new, accepted = results_of(FINDING, replace(FINDING, accepted=True))
+    assert accepted["suppressions"] == [{"kind": "external", "status": "accepted"}]
+    assert "suppressions" not in new
+    assert print_of(new) == print_of(accepted)

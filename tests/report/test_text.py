@@ -20,6 +20,7 @@ from report_rows import (
     TABLES,
     UNPROVEN,
     WAIT,
+    WITH_UNUSABLE,
     counts,
     group,
 )
@@ -451,3 +452,18 @@ def test_a_window_is_told_with_what_it_starts_from(starts_from: str, asked: Wind
     run = replace(ONLY_CLEAN.runs[0], starts_from=starts_from, window=asked)
     assert told in text_of(replace(ONLY_CLEAN, runs=(run,))).splitlines()
     assert "Window" not in text_of(ONLY_CLEAN)
+
+
+def test_accepted_findings_are_counted_and_not_shown() -> None:
+    accepted = {"violation": 13}
+    rules = tuple(replace(of, accepted=accepted if of.rule == "single_holder" else {}) for of in BROKEN.rules)
+    run = replace(BROKEN, rules=rules, findings=(*BROKEN.findings[1:], replace(FINDING, accepted=True)))
+    text = text_of(replace(BOTH, runs=(run,)))
+    assert "single_holder: 13 violations, 2 permitted (13 accepted by the baseline); 3,000 checked\n" in text
+    assert FINDING.evidence[0] not in text
+    assert "entry 7:130 was sent twice" in text
+    assert f"--violation {FINDING.finding_id}" not in text
+
+
+def test_traces_that_could_not_be_audited_stand_at_the_end() -> None:
+    assert text_of(WITH_UNUSABLE).endswith("\n\nUnusable  traces/torn: traces/torn is empty; record it again\n")

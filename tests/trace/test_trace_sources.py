@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.trace.sources import Log, open_traces
+from dispatch_audit.pipeline.trace.sources import Log, UnusableTrace, open_traces
 
 
 def trace_at(folder: Path, *logs: str) -> Path:
@@ -50,9 +50,10 @@ def test_a_trace_that_cannot_be_opened_leaves_the_others(tmp_path: Path) -> None
     trace_at(tmp_path / "b", "events.jsonl")
     trace_at(tmp_path / "a", "events.jsonl")
     (tmp_path / "a" / "trace.json").write_text("{}")
-    unusable: list[TraceError] = []
+    unusable: list[UnusableTrace] = []
     assert [Path(trace.path).name for trace in open_traces([tmp_path], unusable=unusable)] == ["b"]
-    assert [str(tmp_path / "a") in str(error) for error in unusable] == [True]
+    ((path, error),) = unusable
+    assert (path, path in str(error)) == (str(tmp_path / "a"), True)
     with pytest.raises(TraceError, match="trace_format is None"):
         open_traces([tmp_path])
     with pytest.raises(TraceError, match="trace_format is None"):

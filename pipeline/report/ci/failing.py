@@ -34,8 +34,8 @@ def progress_failed(answers: SubscriptionAnswers, fail_on: FailOn) -> bool:
 
 
 def found_in(counts: RuleCounts | GroupCounts) -> list[Severity]:
-    """Returns the severities of the findings of a rule, the mildest first."""
-    return [severity for severity in SEVERITIES if counts.findings[severity]]
+    """Returns the severities of the findings of a rule that no baseline accepts, the mildest first."""
+    return [severity for severity in SEVERITIES if counts.findings[severity] > counts.accepted.get(severity, 0)]
 
 
 def _unproven(answer: str) -> tuple[Severity, ...]:

@@ -14,7 +14,7 @@ from operator import itemgetter
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.answers import answers_on, answers_on_all, line_of
-from dispatch_audit.pipeline.report.ci.levels import LEVELS, Level, tally
+from dispatch_audit.pipeline.report.ci.levels import LEVELS, Level, tally_of
 from dispatch_audit.pipeline.report.ci.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
@@ -41,7 +41,8 @@ def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
     for run, trace in zip(summary.runs, traces, strict=True):
         by_level["warning"] += [(0, command) for command in _held_up(run)]
         before: Counter[str] = Counter()
-        for finding, location in zip(run.findings, source_locations(trace, run.findings), strict=True):
+        findings = run.without_accepted.findings
+        for finding, location in zip(findings, source_locations(trace, findings), strict=True):
             command = _command(finding, location, summary.target)
             by_level[LEVELS[finding.severity]].append((before[finding.rule], command))
             before[finding.rule] += 1
@@ -83,16 +84,19 @@ def markdown(summary: Summary) -> str:
 
     For traces that do not fit on the page it gives their number and their worst verdict.
     """
+    lead = "".join(f"- {_literal(path)} is unusable: {_literal(str(error))}\n\n" for path, error in summary.unusable)
     parts = ["\n".join(_run(run, summary.target)) + "\n" for run in summary.runs]
-    ends = accumulate(len(part.encode()) for part in parts)
-    shown = sum(end <= _PAGE_BYTES_MAX for end in ends)
+    ends = accumulate((len(part.encode()) for part in parts), initial=len(lead.encode()))
+    shown = sum(end <= _PAGE_BYTES_MAX for end in ends) - 1
     left = summary.runs[shown:]
     if not left:
-        return "".join(parts)
+        return lead + "".join(parts)
     answers = answers_on_all(replace(summary, runs=left))
     worst = ", ".join(f"{answer.question} {answer.word}" for answer in answers)
     return (
-        "".join(parts[:shown]) + f"{count(len(left), f'more {summary.run_is}')}, at worst {worst}: see table `runs`.\n"
+        lead
+        + "".join(parts[:shown])
+        + f"{count(len(left), f'more {summary.run_is}')}, at worst {worst}: see table `runs`.\n"
     )
 
 
@@ -124,7 +128,7 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
         yield from ("", f"No findings; {count(checked, 'rule')} checked{nothing}.", "")
         return
     yield ""
-    yield from _table(("rule", "checked", "found"), ((c.rule, f"{c.checked:,}", tally(c.findings)) for c in found))
+    yield from _table(("rule", "checked", "found"), ((c.rule, f"{c.checked:,}", tally_of(c)) for c in found))
     yield ""
     shown = run.findings[:_LISTED]
     rows = (_listed(finding, target) for finding in shown)
@@ -138,6 +142,7 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
 def _listed(finding: Finding, target: str) -> tuple[str, str, str, str]:
     reason = finding.known_bug or finding.permitted_by
     label = finding.severity.replace("_", " ") + (f" ({reason})" if reason else "")
+    label += ", accepted" if finding.accepted else ""
     key = f", key {finding.key}" if finding.key is not None else ""
     where = f"{finding.topic}, {finding.subscription}{key}, {finding.row}"
     command = "" if finding.finding_id is None else explain_command(target, finding.finding_id)

@@ -1,22 +1,25 @@
 """The summary as JUnit XML: a test suite for each trace, a test case for each rule and answer on each subscription.
 
+A trace that could not be audited is a suite with one error.
+
 A case fails if what it is about makes the command line exit with 1. A rule that could not be judged, and an answer that
 is not provable, is skipped with the reason and never passes: a passed case means that the rule was checked.
 """
 
 from collections.abc import Iterator, Sequence
 
-from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSuite
 
 from dispatch_audit.pipeline.contract.fail_on import FailOn
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.answers import answer_on, answers_on, line_of
 from dispatch_audit.pipeline.report.ci.failing import found_in, order_failed, progress_failed, rule_failed
-from dispatch_audit.pipeline.report.ci.levels import tally
+from dispatch_audit.pipeline.report.ci.levels import tally_of
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, SubscriptionAnswers, Summary
 from dispatch_audit.pipeline.report.wording import printable, share, together
+from dispatch_audit.pipeline.trace import UnusableTrace
 
 # How answers begin that say nothing of the broker.
 _NO_ANSWER = ("not provable", "nothing sent")
@@ -34,6 +37,7 @@ def junit_report(summary: Summary, fail_on: FailOn) -> bytes:
     report = JUnitXml("dispatch-audit")
     # Not `add_testsuite`, which merges two suites that look alike.
     report.extend(_suite(run, summary.target, fail_on) for run in summary.runs)
+    report.extend(map(_not_audited, summary.unusable))
     report.update_statistics()
     document: bytes = report.tostring()
     return document
@@ -68,6 +72,15 @@ def _suite(run: RunSummary, target: str, fail_on: FailOn) -> TestSuite:
     return suite
 
 
+def _not_audited(unusable: UnusableTrace) -> TestSuite:
+    """A suite with one error, which CI systems tell apart from failures."""
+    case = TestCase("trace", printable(unusable.path))
+    case.result = Error(printable(str(unusable.error)), "unusable")
+    suite = TestSuite(printable(unusable.path))
+    suite.add_testcase(case)
+    return suite
+
+
 def _answers(answers: SubscriptionAnswers, fail_on: FailOn) -> Iterator[TestCase]:
     """Yields a case for each of the two answers on a subscription; findings fail the cases of their rules."""
     order, progress = answer_on(answers)
@@ -88,15 +101,16 @@ def _answered(question: str, said: str, answers: SubscriptionAnswers, *, failed:
 def _case(group: GroupCounts, findings: Sequence[Finding], target: str, fail_on: FailOn) -> TestCase:
     case = TestCase(group.rule, f"{printable(group.topic)}, {printable(group.subscription)}")
     found = found_in(group)
-    numbers = tally(group.findings)
+    numbers = tally_of(group)
+    open_findings = [finding for finding in findings if not finding.accepted]
     if rule_failed(group, fail_on):
         # The findings are sorted with the worst first.
-        failure = Failure(f"{numbers}: {_sentence(findings)}", found[-1])
-        failure.text = _with_evidence(findings, target)
+        failure = Failure(f"{numbers}: {_sentence(open_findings)}", found[-1])
+        failure.text = _with_evidence(open_findings, target)
         case.result = failure
-    elif reason := _unjudged(group, findings):
+    elif reason := _unjudged(group, open_findings):
         case.result = Skipped(reason)
-    if found:
+    if numbers:
         case.append(SystemOut(f"{count(group.checked, 'check')}: {numbers}"))
     return case
 
@@ -108,7 +122,7 @@ def _unjudged(group: GroupCounts, findings: Sequence[Finding]) -> str:
     if not group.checked:
         return "the trace has nothing to apply the rule to"
     severity: Severity = "not_provable"
-    number = group.findings[severity]
+    number = group.findings[severity] - group.accepted.get(severity, 0)
     doubted = [finding for finding in findings if finding.severity == severity]
     return f"{number:,} not provable: {_sentence(doubted)}" if number else ""
 

@@ -47,6 +47,12 @@ class SourceLocation:
         return Path(self.path).as_uri() if Path(self.path).is_absolute() else quote(self.path)
 
 
+def location_of(path: str) -> SourceLocation:
+    """Returns the location of a trace, which need not be one that can be opened."""
+    local = "://" not in path
+    return SourceLocation(_from_here(path) if local else path, local=local)
+
+
 def source_locations(trace: Trace, findings: Sequence[Finding]) -> list[SourceLocation]:
     """Returns the location of each finding, in their order; without a known line, the first log of the trace."""
     first = trace.logs[0]

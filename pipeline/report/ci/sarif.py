@@ -14,13 +14,14 @@ from dispatch_audit.pipeline.contract.known_bugs import KnownBug, known_bugs, re
 from dispatch_audit.pipeline.contract.profile import Profile, profile_named
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
+from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.report.answers import answers_on
 from dispatch_audit.pipeline.report.ci.levels import LEVELS
-from dispatch_audit.pipeline.report.ci.locations import SourceLocation, source_locations
+from dispatch_audit.pipeline.report.ci.locations import SourceLocation, location_of, source_locations
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.wording import printable, together
-from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace import Trace, UnusableTrace
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -37,6 +38,8 @@ def sarif_report(summary: Summary, traces: Sequence[Trace], version: str) -> str
         version: of dispatch-audit.
     """
     runs = [_run(run, trace, summary.target, version) for run, trace in zip(summary.runs, traces, strict=True)]
+    if summary.unusable:
+        runs.append(_not_audited(summary.unusable, version))
     # ASCII: clients choose the names of consumers and keys, which may hold any character.
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": runs}, indent=2, ensure_ascii=True)
 
@@ -69,6 +72,31 @@ def _run(run: RunSummary, trace: Trace, target: str, version: str) -> dict[str, 
     }
 
 
+def _not_audited(unusable: Sequence[UnusableTrace], version: str) -> dict[str, Any]:
+    """A run that was not successful: what the tool notifies of are the traces that it could not audit."""
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": printable(str(error)).translate(_LITERALLY)},
+            "descriptor": {"id": "unusable_trace"},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": location_of(path).uri}}}],
+        }
+        for path, error in unusable
+    ]
+    return {
+        "tool": {"driver": {"name": "dispatch-audit", "version": version}},
+        "automationDetails": {"id": "dispatch-audit/unusable/"},
+        "invocations": [
+            {
+                "executionSuccessful": False,
+                "exitCode": TraceError.exit_code,
+                "toolExecutionNotifications": notifications,
+            }
+        ],
+        "results": [],
+    }
+
+
 def _category(run: RunSummary) -> str:
     """Returns the category of a run; code scanning replaces the results of a category by those of its newest run."""
     category = f"dispatch-audit/{printable(together(run.inputs))}/"
@@ -96,7 +124,9 @@ def _result(
 ) -> dict[str, Any]:
     region = {} if location.line is None else {"region": {"startLine": location.line}}
     group = f"{printable(finding.topic)}, {printable(finding.subscription)}"
+    suppressed = {"suppressions": [{"kind": "external", "status": "accepted"}]} if finding.accepted else {}
     return {
+        **suppressed,
         "ruleId": finding.rule,
         "ruleIndex": profile.rules.index(finding.rule),
         "level": LEVELS[finding.severity],

@@ -74,7 +74,7 @@ def built_page(spark: SparkSession | None, target: str, run: RunSummary) -> Page
         completeness=run.completeness,
         basis=tuple(_basis(run, rows)),
         key_figures=tuple(_key_figures(run, rows)),
-        next_steps=next_steps(run, findings),
+        next_steps=next_steps(run.without_accepted, [finding for finding in findings if not finding.accepted]),
         findings=findings,
         findings_total=sum(sum(rule.findings.values()) for rule in rules),
         rules=rules,
@@ -144,6 +144,8 @@ def _key_figures(run: RunSummary, rows: PageRows) -> Iterator[tuple[str, str, st
     found = [severity for severity in WORST_FIRST if counts[severity]]
     for severity in found[:2]:
         yield f"{counts[severity]:,}", _COUNTED[severity][counts[severity] != 1], "findings"
+    if run.accepted:
+        yield f"{run.accepted:,}", "of them accepted by the baseline", "findings"
     if not found:
         yield "0", f"findings of {len(run.rules)} rules", "findings"
     if run.causes:

@@ -21,14 +21,17 @@ _EVIDENCE_MAX = 12
 
 
 def shown_findings(run: RunSummary) -> list[Finding]:
-    """Returns the findings of the page: the worst severity first, and the rules of one severity by turns."""
+    """Returns the findings of the page: the worst severity first, and the rules of one severity by turns.
+
+    After all others come those that the baseline accepts.
+    """
     turns: Counter[tuple[str, str]] = Counter()
     ranked = []
     for finding in run.findings:
         turn = turns[finding.rule, finding.severity]
         turns[finding.rule, finding.severity] += 1
-        ranked.append((-SEVERITIES.index(finding.severity), turn, finding.rule, finding))
-    ranked.sort(key=lambda rank: rank[:3])
+        ranked.append((finding.accepted, -SEVERITIES.index(finding.severity), turn, finding.rule, finding))
+    ranked.sort(key=lambda rank: rank[:4])
     # A hundred proven breaks must not hide that something else could not be proven, so the turns are kept.
     return [finding for *_, finding in ranked[:FINDINGS_MAX]]
 
@@ -69,7 +72,9 @@ def _view(
     reason = finding.known_bug or finding.permitted_by or ""
     subscription = f"{finding.topic}, {finding.subscription}"
     text = sentence(printable(finding.explanation)[:_TEXT_MAX])
-    searched = (finding.rule, finding.severity, reason, text, finding.key or "", subscription, finding.finding_id or "")
+    accepted = "accepted" if finding.accepted else ""
+    key, identity = finding.key or "", finding.finding_id or ""
+    searched = (finding.rule, finding.severity, accepted, reason, text, key, subscription, identity)
     return FindingView(
         anchor=f"finding-{finding.finding_id or number}",
         rule=finding.rule,
@@ -82,6 +87,7 @@ def _view(
         subscription=printable(subscription),
         evidence=tuple(printable(event)[:_TEXT_MAX] for event in finding.evidence[:_EVIDENCE_MAX]),
         command=explain_command(target, finding.finding_id) if finding.finding_id else "",
+        accepted=finding.accepted,
         search=" ".join(searched).lower()[:_TEXT_MAX],
         story=story,
     )

@@ -94,6 +94,7 @@ class FindingView:
         reason: the bug or the exception behind it; may be empty.
         story: rows of its timeline; empty: it has none.
         command: the command that shows it; empty: it has no id.
+        accepted: whether the baseline accepts it.
         search: what the filter looks through, in small letters.
     """
 
@@ -109,6 +110,7 @@ class FindingView:
     evidence: tuple[str, ...]
     command: str
     search: str
+    accepted: bool = False
     story: Sequence[Mapping[str, Any]] = ()
 
 

@@ -59,7 +59,7 @@ def worst_of_each(by_rule: Sequence[Incident], number: int | None) -> list[Incid
 
 def findings(shown: Sequence[Incident], run: RunSummary, target: str, topics: TopicNames) -> Iterator[Text | Labelled]:
     """The worst incidents, each with its evidence and the command that shows it event by event."""
-    total = sum(sum(counts.findings.values()) for counts in run.rules)
+    total = sum(sum(counts.findings.values()) for counts in run.rules) - run.accepted
     in_sight = sum(len(incident.findings) for incident in shown)
     more = f", {in_sight:,} of {count(total, 'finding')} (--findings N shows N incidents)" if total > in_sight else ""
     yield Labelled(
@@ -189,7 +189,9 @@ def rules(counts: Sequence[RuleCounts], verbose: bool) -> Iterator[Text | Table 
 
 def _numbers(counts: RuleCounts) -> str:
     found = (f"{n:,} {_COUNTED[severity][n != 1]}" for severity in WORST_FIRST if (n := counts.findings[severity]))
-    return f"{counts.rule}: {', '.join(found)}; {counts.checked:,} checked"
+    accepted = sum(counts.accepted.values())
+    waived = f" ({accepted:,} accepted by the baseline)" if accepted else ""
+    return f"{counts.rule}: {', '.join(found)}{waived}; {counts.checked:,} checked"
 
 
 def _table(rules: Sequence[RuleCounts]) -> Table:

@@ -82,11 +82,21 @@ def print_report(summary: Summary, console: Console, shown: Shown = Shown()) -> 
         write([Text()])
         write(_each(summary.runs))
         write(_answers(answers_on_all(summary), f"all {len(summary.runs)} {summary.run_is}s"))
+    write(_unusable(summary))
+
+
+def _unusable(summary: Summary) -> Iterator[Text | Labelled]:
+    """The traces that the answers are not about."""
+    if summary.unusable:
+        yield Text()
+    for number, (path, error) in enumerate(summary.unusable):
+        label = "" if number else Text("Unusable", style="bold red")
+        yield Labelled(label, printable(f"{path}: {error}"), column=10)
 
 
 def _run(run: RunSummary, target: str, shown: Shown) -> Iterator[Text | Table | Labelled]:
     """What stands above the answers on a run: the closer to them, the more it says about what to do."""
-    worst = worst_of_each(incidents(run.findings), shown.incidents_max)
+    worst = worst_of_each(incidents(run.without_accepted.findings), shown.incidents_max)
     incomplete, mixed = run.incomplete[:_LISTED], run.mixed_producers[:_LISTED]
     keyless = run.keyless_producers[:_LISTED]
     topics = TopicNames(run.groups, [*incomplete, *worst, *run.blocks, *run.hot_keys, *mixed, *keyless])
@@ -114,7 +124,7 @@ def _run(run: RunSummary, target: str, shown: Shown) -> Iterator[Text | Table | 
         yield from findings(worst, run, target, topics)
     yield Text()
     yield from rules(run.rules, shown.verbose)
-    yield Labelled(Text("Next", style="bold"), next_step(run, target, topics))
+    yield Labelled(Text("Next", style="bold"), next_step(run.without_accepted, target, topics))
 
 
 def _each(runs: Sequence[RunSummary]) -> Iterator[Labelled]:
@@ -144,6 +154,10 @@ def _tables(summary: Summary, shown: Shown) -> Iterator[Labelled]:
         yield Labelled("Wrote", printable(", ".join(shown.wrote)))
     if shown.took:
         yield Labelled("Took", shown.took)
+    for number, stale in enumerate(summary.stale):
+        yield Labelled(
+            "" if number else "Stale", printable(f"the baseline accepts {stale}, which is not found any more")
+        )
 
 
 def _answers(answers: Sequence[Answer], of: str) -> Iterator[Labelled]:

@@ -1,0 +1,32 @@
+"""Marks the findings that the baseline of an audit accepts."""
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dispatch_audit.pipeline.run.baseline import IDENTIFYING, Baseline
+from dispatch_audit.pipeline.tables.rows import TableRows
+
+
+def accepted_ids(baseline: Baseline, inputs: Sequence[str], violations: TableRows | None) -> frozenset[str]:
+    """Returns the `finding_id` of each finding of a run that a baseline accepts.
+
+    Args:
+        baseline: the accepted findings.
+        inputs: of the run, as in `runs`.
+        violations: the rows of that table; None: there are none.
+    """
+    if violations is None:
+        return frozenset()
+    return baseline.matched(", ".join(inputs), violations.select(*IDENTIFYING).to_pylist()).ids
+
+
+def with_accepted(violations: TableRows, ids: Collection[str]) -> TableRows:
+    """Returns rows of `violations` with their column `accepted` filled in."""
+    accepted = pa.array(sorted(ids), pa.string())
+
+    def values(batch: pa.RecordBatch) -> pa.Array:
+        return pc.is_in(batch["finding_id"], accepted)
+
+    return violations.with_column("accepted", values)
