@@ -6,11 +6,12 @@ them to bugs.
 Source: contract 2.4, 3.9 to 3.12, 6.5 and 6.6.
 """
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -46,6 +47,9 @@ Symptom = Literal[
     "replay_grows",
 ]
 """A pattern in the rows; the code that finds it describes it."""
+
+# `F2`, or `F6 (#23200, #26677)`.
+_LABEL: Final = re.compile(r"[^,(]+(?:\([^)]*\))?")
 
 
 class KnownBug(BaseModel):
@@ -145,17 +149,30 @@ def labels(bugs: Sequence[str]) -> str | None:
     return ", ".join(map(label, bugs)) or None
 
 
-def sentence(bugs: Sequence[str], release: Release, named: Callable[[str], str] = str) -> str:
-    """The titles of bugs and the ways out in words, each way out once.
+def labels_in(column: str) -> list[str]:
+    """The labels in a column that `labels` wrote."""
+    return [found.strip() for found in _LABEL.findall(column)]
+
+
+def titles(bugs: Sequence[str], named: Callable[[str], str] = str) -> tuple[str, ...]:
+    """The bugs as clauses, in their order.
 
     Args:
-        bugs: ids, at least one.
-        release: the release of the broker, which decides what to upgrade to.
-        named: turns an id into the name that the sentence uses.
+        bugs: ids.
+        named: turns an id into the name that the clause uses.
     """
-    entries = [catalogue()[bug] for bug in bugs]
-    titles = "; ".join(f"known bug {named(bug.id)}: {bug.title.removesuffix('.')}" for bug in entries)
-    return " ".join([f"{titles}.", *dict.fromkeys(bug.way_out(release) for bug in entries)])
+    entries = (catalogue()[bug] for bug in bugs)
+    return tuple(f"known bug {named(bug.id)}: {bug.title.removesuffix('.')}" for bug in entries)
+
+
+def remedy(bugs: Sequence[str], release: Release) -> str:
+    """The ways out of bugs in sentences, each way out once; empty without bugs.
+
+    Args:
+        bugs: ids.
+        release: the release of the broker, which decides what to upgrade to.
+    """
+    return " ".join(dict.fromkeys(catalogue()[bug].way_out(release) for bug in bugs))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
 
@@ -24,6 +24,22 @@ About = Literal["order", "progress", "facts"]
 whether messages made progress (what waited, and the limits that make it wait), or neither."""
 Case = Literal["leaving", "acknowledged", "passed", "subscription"]
 """The holder of the older entry was leaving; the entry was acknowledged; mark-delete had passed the entry."""
+Contrast = Literal["but", "although", "after", "while", ""]
+"""The conjunction between an event and what it contradicts; empty: the event is wrong by itself."""
+
+
+class Wording(NamedTuple):
+    """The words for the findings of a rule, with names in braces that `verdicts.explanations` fills.
+
+    Attributes:
+        what: the event.
+        contrast: the conjunction after it.
+        against: what the event contradicts, as a clause; empty: the event is wrong by itself.
+    """
+
+    what: str
+    contrast: Contrast = ""
+    against: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +57,7 @@ class Rule:
         informs: whether its findings are facts outside of the contract.
         needs: a setting of broker.conf, on by default; where it is off, the rule does not apply.
         number: the number of the rule in the kernel; None: the kernel does not check it.
-        sentence: a finding of the kernel in words; `verdicts.explanations` fills the names in braces.
+        wording: the words for a finding of the kernel; None: the kernel does not check the rule.
         otherwise: the same in special cases.
         on_another: whether a finding of the kernel names another entry that was held or waited.
         ordered: whether consumers that allow out-of-order delivery are exempt (E5).
@@ -58,8 +74,8 @@ class Rule:
     informs: bool = False
     needs: str = ""
     number: int | None = None
-    sentence: str = ""
-    otherwise: Mapping[Case, str] = field(default_factory=dict)
+    wording: Wording | None = None
+    otherwise: Mapping[Case, Wording] = field(default_factory=dict)
     on_another: bool = False
     ordered: bool = False
     sent_before: bool = False

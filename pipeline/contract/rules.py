@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
-from dispatch_audit.pipeline.contract.rule import About, Rule
+from dispatch_audit.pipeline.contract.rule import About, Rule, Wording
 
 RuleName = Literal[
     "single_holder",
@@ -52,13 +52,15 @@ OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 MISROUTED: Final = (OWNERSHIP, GAP_DELIVERY)
 """An entry went to a consumer that does not own its hash."""
 
-_OVERTOOK: Final = (
-    "{sent}, although the older entry {other_entry} of the hash was waiting: it had been {waited} (seq "
-    "{other_since_seq})"
+_OVERTOOK: Final = Wording(
+    "{sent}",
+    "although",
+    "the older entry {other_entry} of the hash was waiting: it had been {waited} (seq {other_since_seq})",
 )
-_OVERTOOK_A_LEAVER: Final = (
-    "{sent}, although {other}, which was leaving, still held the older entry {other_entry} of the hash or had just "
-    "returned it"
+_OVERTOOK_A_LEAVER: Final = Wording(
+    "{sent}",
+    "although",
+    "{other}, which was leaving, still held the older entry {other_entry} of the hash or had just returned it",
 )
 _ALWAYS_INFORMATION: Final = "always information: a fact outside of the contract"
 
@@ -74,7 +76,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V1", "V3"),
         number=SINGLE_HOLDER,
-        sentence="{sent}{owned}, but {draining}{other} still held entry {other_entry}, {held}",
+        wording=Wording("{sent}{owned}", "but", "{draining}{other} still held entry {other_entry}, {held}"),
         on_another=True,
         ordered=True,
     ),
@@ -86,7 +88,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V2",),
         number=OWNERSHIP,
-        sentence="{sent}, but {epoch} the hash is routed to {other}",
+        wording=Wording("{sent}", "but", "{epoch} the hash is routed to {other}"),
     ),
     "first_delivery_order": Rule(
         statement="The entries of a hash are first delivered in ascending order, over all consumers.",
@@ -96,9 +98,10 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V4",),
         number=FIRST_DELIVERY_ORDER,
-        sentence=(
-            "{sent} for the first time, after the later entry {other_entry} of the hash had gone to {other} (seq "
-            "{other_seq})"
+        wording=Wording(
+            "{sent} for the first time",
+            "after",
+            "the later entry {other_entry} of the hash had gone to {other} (seq {other_seq})",
         ),
         ordered=True,
     ),
@@ -119,7 +122,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V5",),
         number=REDELIVERY_ORDER,
-        sentence=_OVERTOOK,
+        wording=_OVERTOOK,
         otherwise={"leaving": _OVERTOOK_A_LEAVER},
         on_another=True,
         ordered=True,
@@ -132,7 +135,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V6",),
         number=REPLAY_OVERTAKEN,
-        sentence=_OVERTOOK,
+        wording=_OVERTOOK,
         otherwise={"leaving": _OVERTOOK_A_LEAVER},
         on_another=True,
         ordered=True,
@@ -148,10 +151,10 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V7",),
         number=EARLY_DUPLICATE,
-        sentence="{sent} once more, although {other} still held it, {held}",
+        wording=Wording("{sent} once more", "although", "{other} still held it, {held}"),
         otherwise={
-            "acknowledged": "{sent} once more, although it was acknowledged",
-            "passed": "{sent} once more, although mark-delete had passed it without an acknowledgement",
+            "acknowledged": Wording("{sent} once more", "although", "it was acknowledged"),
+            "passed": Wording("{sent} once more", "although", "mark-delete had passed it without an acknowledgement"),
         },
         on_another=True,
     ),
@@ -165,8 +168,10 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         # Without its tracker the broker sends 0 with everything (contract 5.8).
         needs="subscriptionRedeliveryTrackerEnabled",
         number=REDELIVERY_COUNT,
-        sentence=(
-            "{sent} with redelivery count {value}, but the trace has {redeliver_requests} for it since the last reset"
+        wording=Wording(
+            "{sent} with redelivery count {value}",
+            "but",
+            "the trace has {redeliver_requests} for it since the last reset",
         ),
         sent_before=True,
     ),
@@ -188,11 +193,14 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="dispatches under a limit",
         about="progress",
         number=UNACKED_LIMIT,
-        sentence="{sent}, which then held {held_messages}; maxUnackedMessagesPerConsumer is {expected}",
+        wording=Wording(
+            "{sent}, which then held {held_messages}", "although", "maxUnackedMessagesPerConsumer is {expected}"
+        ),
         otherwise={
-            "subscription": (
-                "{sent}; it is one of {read_entries} read while the subscription had {held_messages}; "
-                "maxUnackedMessagesPerSubscription is {expected}"
+            "subscription": Wording(
+                "{sent}, one of {read_entries} read while the subscription had {held_messages}",
+                "although",
+                "maxUnackedMessagesPerSubscription is {expected}",
             ),
         },
     ),
@@ -229,7 +237,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V12",),
         number=GAP_DELIVERY,
-        sentence="{sent}, but {epoch} no consumer declares a range with this hash{routed}",
+        wording=Wording("{sent}", "but", "{epoch} no consumer declares a range with this hash{routed}"),
     ),
     "assignment_mismatch": Rule(
         statement="The hash ranges that the broker reports are the reconstructed ones.",
@@ -275,7 +283,9 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
         number=CUMULATIVE_ACK,
-        sentence="{receiver} acknowledged all entries up to {entry} {here}, which the broker ignores for Key_Shared",
+        wording=Wording(
+            "{receiver} acknowledged all entries up to {entry} {here}, which the broker ignores for Key_Shared"
+        ),
     ),
     "foreign_ack": Rule(
         statement="An entry is acknowledged by the consumer that holds it.",
@@ -285,7 +295,9 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
         number=FOREIGN_ACK,
-        sentence="{receiver} acknowledged entry {entry} {here}, but {other} held it, sent at seq {other_seq}",
+        wording=Wording(
+            "{receiver} acknowledged entry {entry} {here}", "but", "{other} held it, sent at seq {other_seq}"
+        ),
     ),
     "impossible_counter": Rule(
         statement="No counter of the broker is below zero.",

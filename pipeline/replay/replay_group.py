@@ -166,8 +166,8 @@ def _replayed_group(
         to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)
         held = rows.held_back(findings, [of_rule for source in sources for of_rule in source(to_the_end, config, 1)])
     coverage = [row | rows.answers(found, findings, counted, refused, held) for row in coverage]
+    yield from _any("violations", rows.violations(*group, findings))
     for table, found_rows in (
-        ("violations", rows.violations(*group, findings)),
         ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),
         ("coverage", coverage),
         ("draining", rows.draining(*group, found)),

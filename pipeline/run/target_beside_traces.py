@@ -9,7 +9,6 @@ from dispatch_audit.pipeline.spark_errors import plain_path
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.trace import Trace
 
-
 # What the name of a folder beside the trace ends with.
 _BESIDE: Final = {"--out": "audit", "--to": "converted"}
 

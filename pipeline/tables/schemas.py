@@ -165,6 +165,11 @@ VIOLATIONS = TableSchema(
         _optional("other_consumer", "bigint", "consumer on the other side, the holder for instance"),
         _optional("other_consumer_name", "string", "its name as the client gave it"),
         _optional("epoch", "bigint", "consumer epoch, counted from 0 at the first membership change"),
+        _optional(
+            "change",
+            "string",
+            "membership change that began the epoch, join c2 for instance, where the owner of the hash is at issue",
+        ),
         _BROKER,
         Column("seq", "bigint", "seq of the event that completes the finding"),
         *_moment("ts", "broker's clock at that event"),
@@ -172,7 +177,11 @@ VIOLATIONS = TableSchema(
         _optional("known_bug", "string", "bug that it matches: issue number, or F1 to F12"),
         _optional("detail", "string", "machine-readable particulars of the rule, JSON"),
         Column("evidence", "array<string>", "events that prove it, oldest first"),
-        Column("explanation", "string", "the finding in a sentence"),
+        _optional("what", "string", "what happened, a clause; NULL: an older version of the audit wrote the row"),
+        _optional("against", "string", "what contradicts it, a clause; NULL: it is wrong by itself"),
+        _optional("why", "array<string>", "reasons for the verdict, a clause each, known bugs with their titles last"),
+        _optional("remedy", "string", "what helps, in sentences; NULL: nothing is known to"),
+        Column("explanation", "string", "the finding in a sentence: what, against, why and remedy"),
         _optional(
             "accepted", "boolean", "whether the baseline of the audit accepts the finding; NULL: it accepts none"
         ),

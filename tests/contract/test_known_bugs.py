@@ -12,8 +12,11 @@ from dispatch_audit.pipeline.contract.known_bugs import (
     bugs_by_symptom,
     catalogue,
     known_bugs,
+    label,
     labels,
-    sentence,
+    labels_in,
+    remedy,
+    titles,
 )
 from dispatch_audit.pipeline.contract.profile import profile_for, profile_named, profiles
 from dispatch_audit.pipeline.contract.release import Release
@@ -102,10 +105,17 @@ def test_a_symptom_is_that_of_the_flaws_which_this_broker_can_have() -> None:
 def test_flaws_in_words_have_each_remedy_once() -> None:
     first, second = catalogue()["F3"], catalogue()["F4"]
     assert first.remedy == second.remedy
-    told = f"known bug F3: {first.title[:-1]}; known bug F4: {second.title} {second.remedy}"
-    assert sentence(["F3", "F4"], Release("3.3.2")) == told
+    assert titles(["F3", "F4"]) == (f"known bug F3: {first.title[:-1]}", f"known bug F4: {second.title[:-1]}")
+    assert titles(["F3"], label) == (f"known bug F3 (#23315): {first.title[:-1]}",)
+    assert remedy(["F3", "F4"], Release("3.3.2")) == second.remedy
+    assert (titles([]), remedy([], Release("3.3.2"))) == ((), "")
+
+
+def test_the_labels_of_bugs_can_be_told_apart_in_their_column() -> None:
     assert labels(["F3", "F4"]) == "F3 (#23315), F4 (#23307)"
     assert labels([]) is None
+    every = list(catalogue())
+    assert labels_in(labels(every) or "") == [label(bug) for bug in every]
 
 
 def test_profiles_and_catalogue_tell_the_same_story() -> None:

@@ -47,8 +47,8 @@ def test_a_rule_is_fit_to_be_shown(rule: Rule) -> None:
 
 @every_rule
 def test_what_the_core_finds_can_be_told(rule: Rule) -> None:
-    assert (rule.number is None) == (not rule.sentence)
-    assert not rule.otherwise or rule.sentence
+    assert (rule.number is None) == (rule.wording is None)
+    assert not rule.otherwise or rule.wording
 
 
 def test_those_that_pass_an_older_entry_say_so_of_a_leaver_too() -> None:

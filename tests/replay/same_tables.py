@@ -49,8 +49,10 @@ _ANSWERS: Final = (
     "order_held_back",
     "progress_held_back",
 )
-_ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
-"""Columns that follow from others of their row or from other rows, and those that say that a recording has no gaps."""
+_PARTS: Final = ("change", "what", "against", "why", "remedy")
+_ASIDE: Final = (*_PARTS, "finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
+"""Columns that follow from others of their row or from other rows, parts of sentences among them, and those that say
+that a recording has no gaps."""
 
 Digests = npt.NDArray[np.uint32]
 

@@ -1,9 +1,10 @@
 """The rows of the tables for a subscription that was recorded outside of the broker."""
 
-import json
 from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
+from dispatch_audit.pipeline.contract.rule import Wording
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.config import ReplayConfig
@@ -12,18 +13,34 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, P
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
-_OUT_OF_ORDER = (
-    "{consumer} received entry {entry} (seq {seq}) for the first time after the later entry {earlier} of the key (seq "
-    "{earlier_seq}); not provable, because a client sees no seek, unload or reconnect, nor whether another consumer "
-    "had the entry before"
+
+class _Shown(NamedTuple):
+    """What a rule shows of the rows of clients: how it words it, and why that proves nothing."""
+
+    wording: Wording
+    because: str
+
+
+_OUT_OF_ORDER: Final = _Shown(
+    Wording(
+        "{consumer} received entry {entry} (seq {seq}) for the first time",
+        "after",
+        "the later entry {earlier} of the key had been received (seq {earlier_seq})",
+    ),
+    "not provable: a client sees no seek, unload or reconnect, nor whether another consumer had the entry before",
 )
-_TWO_HOLDERS = (
-    "{consumer} received entry {entry} (seq {seq}) while {other} had neither acknowledged nor given back entry "
-    "{earlier} of the key (seq {earlier_seq}); not provable, because the broker takes entries back from a consumer "
-    "that loses its connection or exceeds its acknowledgement timeout, which a client does not see"
+_TWO_HOLDERS: Final = _Shown(
+    Wording(
+        "{consumer} received entry {entry} (seq {seq})",
+        "while",
+        "{other} had neither acknowledged nor given back entry {earlier} of the key (seq {earlier_seq})",
+    ),
+    "not provable: the broker takes entries back from a consumer that loses its connection or exceeds its "
+    "acknowledgement timeout, which a client does not see",
 )
 
 
@@ -52,7 +69,7 @@ def outside_tables(
         refused += len(part.contradicted)
         if of_part:
             yield "refused", _refused(group, of_part)
-    shown: list[tuple[RuleName, int, list[Pair], str]] = [
+    shown: list[tuple[RuleName, int, list[Pair], _Shown]] = [
         ("first_delivery_order", view.compared, view.out_of_order, _OUT_OF_ORDER),
         ("single_holder", view.checked, view.two_holders, _TWO_HOLDERS),
     ]
@@ -72,12 +89,12 @@ def outside_tables(
     )
     answers = rows.answers_from_outside(counted.dispatches)
     coverage = [row | answers for row in rows.coverage(*group, counted, refused, seen, 0)]
-    for table, found_rows in (
+    metrics = rows.metrics(*group, config.profile.rules, findings)
+    for table, columns in (
         ("violations", rows.violations(*group, findings)),
-        ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),
-        ("coverage", coverage),
+        ("metrics", columns_of(rows.with_completeness(metrics, coverage))),
+        ("coverage", columns_of(coverage)),
     ):
-        columns = columns_of(found_rows)
         if columns:
             yield table, columns
 
@@ -92,38 +109,44 @@ def _refused(group: Group, refused: Iterable[Refused]) -> Columns:
 
 
 def _findings(
-    view: ClientView, rule: RuleName, checked: int, pairs: list[Pair], sentence: str, per_rule_max: int
+    view: ClientView, rule: RuleName, checked: int, pairs: list[Pair], shown: _Shown, per_rule_max: int
 ) -> RuleFindings:
     kept = pairs[:per_rule_max] if per_rule_max else pairs
-    found = [_row(view, pair, sentence) for pair in kept]
-    return RuleFindings(rule, checked, {"not_provable": len(pairs)}, found)
+    return RuleFindings(rule, checked, {"not_provable": len(pairs)}, [_finding(view, pair, shown) for pair in kept])
 
 
-def _row(view: ClientView, pair: Pair, sentence: str) -> dict[str, object]:
+def _finding(view: ClientView, pair: Pair, shown: _Shown) -> Finding:
     receive, earlier = pair
     entry, before = position(*receive.position), position(*earlier.position)
     consumer, other = _spoken(view, receive.consumer), _spoken(view, earlier.consumer)
-    said = sentence.format(
-        consumer=consumer, other=other, entry=entry, seq=receive.seq, earlier=before, earlier_seq=earlier.seq
-    )
-    return {
-        "severity": "not_provable",
-        "key_id": receive.key,
-        "ledger_id": receive.position[0],
-        "entry_id": receive.position[1],
-        "consumer": receive.consumer,
-        "consumer_name": view.names.get(receive.consumer),
-        "other_consumer": earlier.consumer,
-        "other_consumer_name": view.names.get(earlier.consumer),
+    words = {
+        "consumer": consumer,
+        "other": other,
+        "entry": entry,
         "seq": receive.seq,
-        "ts_us": receive.ts_us,
-        "detail": json.dumps({"other_position": before, "other_seq": earlier.seq, "same_key": True}),
-        "evidence": [
-            f"seq {earlier.seq}: {other} received {before}",
-            f"seq {receive.seq}: {consumer} received {entry}",
-        ],
-        "explanation": said,
+        "earlier": before,
+        "earlier_seq": earlier.seq,
     }
+    return Finding(
+        severity="not_provable",
+        seq=receive.seq,
+        ts_us=receive.ts_us,
+        explanation=Explanation(
+            what=shown.wording.what.format_map(words),
+            contrast=shown.wording.contrast,
+            against=shown.wording.against.format_map(words),
+            why=(shown.because,),
+        ),
+        evidence=[f"seq {earlier.seq}: {other} received {before}", f"seq {receive.seq}: {consumer} received {entry}"],
+        key_id=receive.key,
+        ledger_id=receive.position[0],
+        entry_id=receive.position[1],
+        consumer=receive.consumer,
+        consumer_name=view.names.get(receive.consumer),
+        other_consumer=earlier.consumer,
+        other_consumer_name=view.names.get(earlier.consumer),
+        detail={"other_position": before, "other_seq": earlier.seq, "same_key": True},
+    )
 
 
 def _spoken(view: ClientView, consumer: int) -> str:

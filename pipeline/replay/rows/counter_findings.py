@@ -5,13 +5,12 @@ consumers have together, a consumer that left took off more than was ever added 
 of permits; where a consumer left before, permits below zero have no other cause that is known.
 """
 
-import json
-
-from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, labels, release_of, sentence
+from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, remedy, titles
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
@@ -30,10 +29,10 @@ def counter_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: in
     if "impossible_counter" not in config.profile.rules:
         return []
     names = Names(found.numbers, found.stays, found.recorders)
-    rows = [_row(counter, names, config) for counter in found.reported_impossible_counters]
-    counts = severities(rows)
+    findings = [_finding(counter, names, config) for counter in found.reported_impossible_counters]
+    counts = severities(findings)
     counts["info"] += found.counters.beyond
-    return [RuleFindings("impossible_counter", found.counters.checked, +counts, rows[: per_rule_max or None])]
+    return [RuleFindings("impossible_counter", found.counters.checked, +counts, findings[: per_rule_max or None])]
 
 
 def _bugs(found: ImpossibleCounter, config: ReplayConfig) -> tuple[str, ...]:
@@ -45,25 +44,28 @@ def _bugs(found: ImpossibleCounter, config: ReplayConfig) -> tuple[str, ...]:
     return shown["total_below_that_of_consumers"]
 
 
-def _row(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> dict[str, object]:
+def _finding(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> Finding:
     snapshot, bugs = found.snapshot, _bugs(found, config)
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
     together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
-    because = f"; {sentence(bugs, release_of(config.version, config.profile))}" if bugs else ""
-    return {
-        "severity": "info",
-        "consumer": names.number(found.consumer),
-        "consumer_name": names.name(found.consumer),
-        "seq": snapshot.seq,
-        "ts_us": snapshot.ts_us,
-        "known_bug": labels(bugs),
-        "detail": json.dumps(
-            {"counter": found.counter, "value": found.value, "seq_begin": begin, "seq_end": end},
+    return Finding(
+        severity="info",
+        seq=snapshot.seq,
+        ts_us=snapshot.ts_us,
+        explanation=Explanation(
+            what=(
+                f"for {of_whom} the broker reports {found.value} {_SPOKEN[found.counter]} at "
+                f"{moment(snapshot.ts_us)} (seq {names.seq(snapshot.seq)}){together}"
+            ),
+            contrast="but",
+            against="there cannot be fewer than none",
+            why=titles(bugs),
+            remedy=remedy(bugs, config.release),
         ),
-        "evidence": [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
-        "explanation": (
-            f"for {of_whom} the broker reports {found.value} {_SPOKEN[found.counter]} at {moment(snapshot.ts_us)} (seq "
-            f"{names.seq(snapshot.seq)}){together}, and there cannot be fewer than none{because}"
-        ),
-    }
+        evidence=[f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
+        consumer=names.number(found.consumer),
+        consumer_name=names.name(found.consumer),
+        known_bugs=bugs,
+        detail={"counter": found.counter, "value": found.value, "seq_begin": begin, "seq_end": end},
+    )

@@ -1,11 +1,11 @@
 """Findings of `settings_mismatch`: settings that the trace claims and the broker contradicts."""
 
-import json
 from typing import Final
 
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
@@ -24,32 +24,35 @@ def settings_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     if "settings_mismatch" not in config.profile.rules:
         return []
     names = Names(found.numbers, found.stays, found.recorders)
-    rows = [_row(contradiction, names) for contradiction in found.reported_contradictions]
-    return [RuleFindings("settings_mismatch", found.settings.checked, severities(rows), rows[: per_rule_max or None])]
+    findings = [_finding(contradiction, names) for contradiction in found.reported_contradictions]
+    kept = findings[: per_rule_max or None]
+    return [RuleFindings("settings_mismatch", found.settings.checked, severities(findings), kept)]
 
 
-def _row(contradiction: Contradiction, names: Names) -> dict[str, object]:
+def _finding(contradiction: Contradiction, names: Names) -> Finding:
     claim, at = contradiction.claim, contradiction.at
-    claimed_seq = None if claim.seq is None else names.own_seq(claim.seq)
-    return {
-        "severity": "not_provable",
-        "seq": at.seq,
-        "ts_us": at.ts_us,
-        "detail": json.dumps(
-            {
-                "setting": claim.setting,
-                "claimed": claim.value,
-                "claimed_by": claim.where,
-                "claimed_seq": claimed_seq,
-                "shown": contradiction.value or None,
-            }
+    return Finding(
+        severity="not_provable",
+        seq=at.seq,
+        ts_us=at.ts_us,
+        explanation=Explanation(
+            what=_claimed(claim, names),
+            contrast="but",
+            against=(
+                f"the broker shows {contradiction.value or 'another value'} at {moment(at.ts_us)} (seq "
+                f"{names.seq(at.seq)}): {contradiction.shown}"
+            ),
+            why=(contradiction.judged,),
         ),
-        "evidence": [f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
-        "explanation": (
-            f"{_claimed(claim, names)}, but the broker shows {contradiction.value or 'another value'} at "
-            f"{moment(at.ts_us)} (seq {names.seq(at.seq)}): {contradiction.shown}; {contradiction.judged}"
-        ),
-    }
+        evidence=[f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
+        detail={
+            "setting": claim.setting,
+            "claimed": claim.value,
+            "claimed_by": claim.where,
+            "claimed_seq": None if claim.seq is None else names.own_seq(claim.seq),
+            "shown": contradiction.value or None,
+        },
+    )
 
 
 def _claimed(claim: Claim, names: Names) -> str:

@@ -4,6 +4,7 @@ The arrays have a fixed length. When one is nearly full, the kernel stops in fro
 takes the reports and continues. So no finding is lost, and the hot loop allocates nothing.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -55,50 +56,104 @@ OF_SUBSCRIPTION: Final = 1
 # The largest number of findings or unsent dispatches that one event can cause.
 PER_EVENT: Final = 8
 
+_AT_ONCE: Final = 4096
 
-# A rule that a dispatch broke; `other_*` is the other entry and its dispatch, where the rule names one.
-FINDING = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "rule",
-            "seq",
-            "ts_us",
-            "ledger",
-            "entry",
-            "hash",
-            "key_id",
-            "consumer",
-            "other_consumer",
-            "other_seq",
-            "other_ledger",
-            "other_entry",
-            "other_key_id",
-            "draining",
-            "acknowledged",
-            "marks",  # of the entry, before the dispatch
-            "other_marks",
-            "since_seq",  # when the entry last began to wait
-            "since_ts",
-            "hash_since_seq",  # since when at least one entry of the hash has waited all the time; UNKNOWN: none waits
-            "hash_since_ts",
-            "other_since_seq",
-            "other_since_ts",
-            "other_ts",  # of the other dispatch
-            "sent_before_to",  # the receiver of its dispatch before
-            "sent_before_seq",
-            "read_ts",  # since when the entry is READ; UNKNOWN: it was not
-            "receiver_sent_ts",  # the last dispatch to the receiver before
-            "left_sent_seq",  # the last dispatch of an entry of the hash that a leaver had held
-            "value",  # for counts and limits: the recorded value
-            "expected",  # the value that the rule allows
-            "limited",  # whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION
-            "largest",  # batch of the consumer, in messages; of the subscription, the entries read at its limit
-            "vague",  # whether the broker's own count may be lower than that of the trace
-            "permitted",  # number of the exception that permits it, 0: none; filled by the dispatcher
-        )
-    ]
-)
+
+class KernelFinding(NamedTuple):
+    """A rule that a dispatch or an acknowledgement broke, as a record of `FINDING`.
+
+    Numbers that are not known are UNKNOWN, consumers NOBODY; `other_*` is the other entry and its dispatch, where the
+    rule names one.
+
+    Attributes:
+        rule: its number in `contract.rules`.
+        seq: the row that completes the finding.
+        ts_us: the time of that row.
+        ledger: of the entry.
+        entry: of the entry.
+        hash: of the entry.
+        key_id: of the entry.
+        consumer: the index of the receiver.
+        other_consumer: the index of the consumer on the other side.
+        other_seq: the dispatch of the other entry.
+        other_ledger: of the other entry.
+        other_entry: of the other entry.
+        other_key_id: of the other entry.
+        draining: 1 while the hash drains.
+        acknowledged: 1 if the entry was acknowledged before.
+        marks: of the entry, before the dispatch.
+        other_marks: of the other entry.
+        since_seq: when the entry last began to wait.
+        since_ts: the time of that row.
+        hash_since_seq: since when at least one entry of the hash has waited all the time; UNKNOWN: none waits.
+        hash_since_ts: the time of that row.
+        other_since_seq: when the other entry last began to wait.
+        other_since_ts: the time of that row.
+        other_ts: the time of the other dispatch.
+        sent_before_to: the receiver of the dispatch of the entry before.
+        sent_before_seq: that dispatch.
+        read_ts: since when the entry is READ; UNKNOWN: it was not.
+        receiver_sent_ts: the last dispatch to the receiver before.
+        left_sent_seq: the last dispatch of an entry of the hash that a leaver had held.
+        value: for counts and limits, the recorded value.
+        expected: the value that the rule allows.
+        limited: whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION.
+        read_when_full: the entries that were read while the subscription was at its limit; 0: not about that limit.
+        vague: 1 if the broker's own count may be lower than that of the trace.
+        permitted: the number of the exception that permits it, 0: none; filled by the collector of findings.
+    """
+
+    rule: int
+    seq: int
+    ts_us: int
+    ledger: int
+    entry: int
+    hash: int
+    key_id: int
+    consumer: int
+    other_consumer: int
+    other_seq: int
+    other_ledger: int
+    other_entry: int
+    other_key_id: int
+    draining: int
+    acknowledged: int
+    marks: int
+    other_marks: int
+    since_seq: int
+    since_ts: int
+    hash_since_seq: int
+    hash_since_ts: int
+    other_since_seq: int
+    other_since_ts: int
+    other_ts: int
+    sent_before_to: int
+    sent_before_seq: int
+    read_ts: int
+    receiver_sent_ts: int
+    left_sent_seq: int
+    value: int
+    expected: int
+    limited: int
+    read_when_full: int
+    vague: int
+    permitted: int
+
+
+FINDING = np.dtype([(name, np.int64) for name in KernelFinding._fields])
+
+
+def findings_at(found: Records, indexes: Ints) -> Iterator[tuple[int, KernelFinding]]:
+    """The findings at some indexes, each with its index, in their order.
+
+    Plain numbers are read faster than the fields of a record of numpy, but take more memory: so `_AT_ONCE` of them at a
+    time are made.
+    """
+    plain = found.view(np.ndarray)
+    for start in range(0, indexes.size, _AT_ONCE):
+        part = indexes[start : start + _AT_ONCE]
+        yield from zip(part.tolist(), map(KernelFinding._make, plain[part].tolist()), strict=True)
+
 
 # A draining episode: a hash that moved away while its holder had entries of it pending.
 EPISODE = np.dtype(

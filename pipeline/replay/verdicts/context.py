@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.rules import MISROUTED
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
-from dispatch_audit.pipeline.replay.state.output import BY_RESET
+from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
@@ -132,11 +132,11 @@ class FindingContext:
         known = ~self.found.doubts.which(seq, hashes)
         return frozenset(seq[known].tolist())
 
-    def drained_before(self, finding: Any) -> bool:
+    def drained_before(self, finding: KernelFinding) -> bool:
         """Whether the hash stopped draining towards the receiver at most one read before the dispatch."""
         return any(
             to_seq < finding.seq and finding.ts_us - to_ts <= READ_US and new_owner == finding.consumer
-            for to_seq, to_ts, new_owner in self._drained.get(int(finding.hash), ())
+            for to_seq, to_ts, new_owner in self._drained.get(finding.hash, ())
         )
 
     @cached_property

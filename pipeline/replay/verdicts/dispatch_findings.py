@@ -1,17 +1,17 @@
 """The findings on the dispatches and acknowledgements of a subscription, by rule, with verdicts, worst first."""
 
-import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from dispatch_audit.pipeline.contract.known_bugs import labels
 from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.state import (
     ACKNOWLEDGEMENTS,
     COUNTED_DISPATCHES,
@@ -26,7 +26,13 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts import FindingContext, FindingVerdict, applies, judged, plain_verdict
-from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, evidence, explanation
+from dispatch_audit.pipeline.replay.verdicts.explanations import (
+    EpochNamed,
+    change_at_issue,
+    evidence,
+    explanation,
+)
+from dispatch_audit.pipeline.replay.verdicts.finding import Finding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, or_none, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -71,8 +77,10 @@ def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
             of_rule = chosen(found.findings, indexes)
             worst = indexes[_by_badness(of_rule, [verdicts[at] for at in indexes])]
         kept = worst if per_rule_max == ALL else worst[:per_rule_max]
-        rows = [_row(found.findings[at], verdicts[at], names, found, context) for at in kept]
-        by_rule.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, rows))
+        findings = [
+            _finding(finding, verdicts[at], names, found, context) for at, finding in findings_at(found.findings, kept)
+        ]
+        by_rule.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, findings))
     return by_rule
 
 
@@ -93,43 +101,44 @@ def _lasted_us(found: Records) -> Ints:
     return np.where(since == UNKNOWN, 0, found.ts_us - since)
 
 
-def _row(
-    finding: Any, verdict: FindingVerdict, names: Names, found: ReplayResult, context: FindingContext
-) -> dict[str, object]:
-    keyed = finding.hash != UNKNOWN
-    # An epoch begins behind the row of its seq.
-    number = max(int(np.searchsorted(found.epoch_seqs, finding.seq)) - 1, 0)
+def _finding(
+    finding: KernelFinding, verdict: FindingVerdict, names: Names, found: ReplayResult, context: FindingContext
+) -> Finding:
+    # An epoch begins after the row of its seq.
+    number = max(bisect_left(found.epoch_seqs, finding.seq) - 1, 0)
     change = found.epoch_changes[number] if found.epoch_changes else "nobody"
     epoch = EpochNamed(number, change, not context.misrouted(finding.seq))
-    return {
-        "severity": verdict.severity,
-        "sticky_hash": int(finding.hash) if keyed else None,
-        "key_id": int(finding.key_id) if keyed else None,
-        "ledger_id": or_none(finding.ledger),
-        "entry_id": or_none(finding.entry),
-        "consumer": names.number(finding.consumer),
-        "consumer_name": names.name(finding.consumer),
-        "other_consumer": names.number(finding.other_consumer),
-        "other_consumer_name": names.name(finding.other_consumer),
-        "epoch": number,
-        "seq": int(finding.seq),
-        "ts_us": int(finding.ts_us),
-        "permitted_by": verdict.permitted_by,
-        "known_bug": labels(verdict.known_bugs),
-        "detail": _detail(finding, names, context),
-        "evidence": evidence(finding, names),
-        "explanation": explanation(finding, verdict, names, epoch, context.release),
-    }
+    keyed = finding.hash != UNKNOWN
+    return Finding(
+        severity=verdict.severity,
+        seq=finding.seq,
+        ts_us=finding.ts_us,
+        explanation=explanation(finding, verdict, names, epoch, context.release),
+        evidence=evidence(finding, names),
+        sticky_hash=finding.hash if keyed else None,
+        key_id=finding.key_id if keyed else None,
+        ledger_id=or_none(finding.ledger),
+        entry_id=or_none(finding.entry),
+        consumer=names.number(finding.consumer),
+        consumer_name=names.name(finding.consumer),
+        other_consumer=names.number(finding.other_consumer),
+        other_consumer_name=names.name(finding.other_consumer),
+        epoch=number,
+        change=change_at_issue(finding, epoch),
+        permitted_by=verdict.permitted_by,
+        known_bugs=verdict.known_bugs,
+        detail=_detail(finding, names, context),
+    )
 
 
-def _detail(finding: Any, names: Names, context: FindingContext) -> str:
-    """The details that have no column, as JSON for programs."""
+def _detail(finding: KernelFinding, names: Names, context: FindingContext) -> dict[str, object]:
+    """The details that have no column, for programs."""
     detail: dict[str, object] = {"draining": bool(finding.draining)}
     if finding.other_ledger != UNKNOWN:
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)
         detail["other_seq"] = None if finding.other_seq == UNKNOWN else names.own_seq(finding.other_seq)
-        same = bool(finding.key_id == finding.other_key_id)
+        same = finding.key_id == finding.other_key_id
         detail["same_key"] = True if same else None if context.digests_change else False
     if finding.expected != UNKNOWN:
-        detail["value"], detail["expected"] = int(finding.value), int(finding.expected)
-    return json.dumps(detail)
+        detail["value"], detail["expected"] = finding.value, finding.expected
+    return detail

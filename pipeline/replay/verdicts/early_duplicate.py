@@ -12,13 +12,14 @@ Snapshots can prove it: the broker counts the entries twice that were still held
 change the broker's count.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_COUNT
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.result import Surplus
@@ -62,22 +63,21 @@ def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerd
             verdict = _late_verdict(known, context)
         else:
             verdict = _overlap_verdict(block, of_consumer, context)
-        for at in block:
-            finding = findings[at]
-            if int(at) in more_than_twice or int(finding.seq) in repeated_again:
-                verdicts[int(at)] = unexplained("it was sent more than twice, but two overlapping reads send it twice")
-            elif int(finding.seq) in miscounted or context.misrouted(finding.seq):
-                verdicts[int(at)] = unexplained(
+        for at, finding in findings_at(findings, block):
+            if at in more_than_twice or finding.seq in repeated_again:
+                verdicts[at] = unexplained("it was sent more than twice, but two overlapping reads send it twice")
+            elif finding.seq in miscounted or context.misrouted(finding.seq):
+                verdicts[at] = unexplained(
                     "the second of two overlapping reads would have sent it with the same count to the same owner"
                 )
             elif finding.other_seq == UNKNOWN and not _is_within(finding, block, findings):
-                verdicts[int(at)] = _ACKNOWLEDGED
+                verdicts[at] = _ACKNOWLEDGED
             elif verdict.severity == "violation":
                 # A rewound cursor reads once more what a read from before sends.
-                first = int(finding.other_seq), int(finding.other_ts)
-                verdicts[int(at)] = sent_from_before(finding, *first, context) or verdict
+                first = finding.other_seq, finding.other_ts
+                verdicts[at] = sent_from_before(finding, *first, context) or verdict
             else:
-                verdicts[int(at)] = verdict
+                verdicts[at] = verdict
     return verdicts
 
 
@@ -85,24 +85,23 @@ def _blocks(of_consumer: Ints, findings: Records) -> list[Ints]:
     """The duplicates of one consumer in blocks: all of a block was sent once before any of it was sent again."""
     blocks: list[list[int]] = []
     again_from, last_us = UNKNOWN, 0
-    for at in of_consumer:
-        finding: Any = findings[at]
+    for at, finding in findings_at(findings, of_consumer):
         if not blocks or finding.other_seq > again_from or finding.ts_us - last_us > READ_US:
             blocks.append([])
             again_from = finding.seq
-        blocks[-1].append(int(at))
+        blocks[-1].append(at)
         last_us = finding.ts_us
     return [np.array(block, dtype=np.int64) for block in blocks]
 
 
-def _is_within(finding: Any, block: Ints, findings: Records) -> bool:
+def _is_within(finding: KernelFinding, block: Ints, findings: Records) -> bool:
     """Whether a duplicate whose first dispatch is forgotten follows others of its block, in the order of positions.
 
     What a replay read sent is remembered for longer than a read takes (`dispatcher.entries`), but no row need show that
     the last entries of a block came from replay: they may be the highest that were dispatched by then.
     """
     before = findings[block][(findings.seq[block] < finding.seq) & (findings.other_seq[block] != UNKNOWN)]
-    position = (int(finding.ledger), int(finding.entry))
+    position = (finding.ledger, finding.entry)
     return bool(before.size) and (int(before.ledger[-1]), int(before.entry[-1])) < position
 
 

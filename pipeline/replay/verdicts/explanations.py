@@ -1,21 +1,19 @@
 """Findings in words: what happened, which rule it breaks, and the reasons for the verdict."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dispatch_audit.pipeline.contract.known_bugs import sentence
+from dispatch_audit.pipeline.contract.known_bugs import remedy, titles
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rule import Case
-from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
+from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION
+from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding
 from dispatch_audit.pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
-
-_SENT = "entry {entry} of hash {hash} went to {receiver} {here}"
-_HELD = "sent at seq {other_seq} and neither acknowledged nor returned since"
 
 
 class EpochNamed(NamedTuple):
@@ -26,23 +24,29 @@ class EpochNamed(NamedTuple):
     owned: bool
 
 
-def evidence(finding: Any, names: Names) -> list[str]:
+def change_at_issue(finding: KernelFinding, epoch: EpochNamed) -> str | None:
+    """The change that began the epoch of a finding, if its words say who owns the hash; None: they do not."""
+    says_owner = finding.rule in MISROUTED or (finding.rule == SINGLE_HOLDER and epoch.owned)
+    return epoch.change if says_owner else None
+
+
+def evidence(finding: KernelFinding, names: Names) -> list[str]:
     """The rows of the trace that prove a finding, oldest first."""
     return [f"seq {names.seq(seq)}: {event}" for seq, event in sorted(_events(finding, names)) if seq != UNKNOWN]
 
 
-def _events(finding: Any, names: Names) -> Iterator[tuple[int, str]]:
+def _events(finding: KernelFinding, names: Names) -> Iterator[tuple[int, str]]:
     rule = RULES[NAME_OF[finding.rule]]
     entry, other = position(finding.ledger, finding.entry), position(finding.other_ledger, finding.other_entry)
     other = entry if finding.other_ledger == UNKNOWN else other
     if finding.other_seq != UNKNOWN:
-        yield int(finding.other_seq), f"{other} dispatched to {names.spoken(finding.other_consumer)}"
+        yield finding.other_seq, f"{other} dispatched to {names.spoken(finding.other_consumer)}"
     if finding.other_since_seq != UNKNOWN and finding.rule in OVERTAKING and not passes_a_leaver(finding):
-        yield int(finding.other_since_seq), f"{other} {_since_when(finding.other_marks)}"
+        yield finding.other_since_seq, f"{other} {_since_when(finding.other_marks)}"
     if rule.sent_before and finding.sent_before_seq != UNKNOWN:
-        yield int(finding.sent_before_seq), f"{entry} dispatched to {names.spoken(finding.sent_before_to)}"
+        yield finding.sent_before_seq, f"{entry} dispatched to {names.spoken(finding.sent_before_to)}"
     done = "acknowledged by" if rule.counted == "acknowledgements" else "dispatched to"
-    yield int(finding.seq), f"{entry} {done} {names.spoken(finding.consumer)}"
+    yield finding.seq, f"{entry} {done} {names.spoken(finding.consumer)}"
 
 
 def _since_when(marks: int) -> str:
@@ -52,53 +56,65 @@ def _since_when(marks: int) -> str:
     return "returned when its consumer left" if marks & RETURNED else "published"
 
 
-def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: EpochNamed, release: Release) -> str:
-    """The finding in a sentence, with the reasons for its verdict and the remedies."""
-    parts = [_broken(finding, names, epoch)]
+def explanation(
+    finding: KernelFinding, verdict: FindingVerdict, names: Names, epoch: EpochNamed, release: Release
+) -> Explanation:
+    """The finding in words, with the reasons for its verdict and the remedies."""
+    rule, words = RULES[NAME_OF[finding.rule]], _words(finding, names, epoch)
+    case = _case(finding)
+    wording = rule.wording if case is None else rule.otherwise.get(case, rule.wording)
+    assert wording is not None, "the kernel checks a rule without words"
+    return Explanation(
+        what=wording.what.format_map(words),
+        against=wording.against.format_map(words),
+        contrast=wording.contrast,
+        why=(*_reasons(verdict), *titles(verdict.known_bugs)),
+        remedy=remedy(verdict.known_bugs, release),
+    )
+
+
+def _reasons(verdict: FindingVerdict) -> Iterator[str]:
     if verdict.because and verdict.severity == "not_provable":
-        parts.append(f"not provable: {verdict.because}")
+        yield f"not provable: {verdict.because}"
     elif verdict.because and verdict.severity == "permitted":
-        parts.append(f"permitted by {verdict.permitted_by}: {verdict.because}")
+        yield f"permitted by {verdict.permitted_by}: {verdict.because}"
     elif verdict.because:
-        parts.append(verdict.because)
-    if verdict.known_bugs:
-        parts.append(sentence(verdict.known_bugs, release))
-    return "; ".join(parts)
+        yield verdict.because
 
 
-def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
-    """The event and the promise that it breaks."""
-    rule = RULES[NAME_OF[finding.rule]]
-    overtaking = finding.rule in OVERTAKING
-    words = {
-        "receiver": names.spoken(finding.consumer),
-        "other": names.spoken(finding.other_consumer),
-        "entry": position(finding.ledger, finding.entry),
+def _words(finding: KernelFinding, names: Names, epoch: EpochNamed) -> dict[str, object]:
+    """The words for the names in braces of the wordings of rules."""
+    receiver, other = names.spoken(finding.consumer), names.spoken(finding.other_consumer)
+    entry, other_seq = position(finding.ledger, finding.entry), names.seq(finding.other_seq)
+    here = f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})"
+    in_epoch = f"in epoch {epoch.number} ({epoch.change})"
+    waited = ""
+    if finding.rule in OVERTAKING:
+        waited = f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}"
+    return {
+        "receiver": receiver,
+        "other": other,
+        "entry": entry,
         "other_entry": position(finding.other_ledger, finding.other_entry),
-        "other_seq": names.seq(finding.other_seq),
-        "hash": finding.hash,
-        "here": f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})",
-        "epoch": f"in epoch {epoch.number} ({epoch.change})",
-        "owned": (
-            f", because this consumer owns the hash in epoch {epoch.number} ({epoch.change})" if epoch.owned else ""
-        ),
+        "other_seq": other_seq,
+        "here": here,
+        "epoch": in_epoch,
+        "owned": f", because this consumer owns the hash {in_epoch}" if epoch.owned else "",
         "value": finding.value,
         "expected": finding.expected,
-        "held_messages": count(int(finding.value), "unacknowledged message"),
-        "read_entries": entries(int(finding.largest)),
-        "redeliver_requests": count(int(finding.expected), "redeliver request"),
-        "waited": f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}" if overtaking else "",
+        "held_messages": count(finding.value, "unacknowledged message"),
+        "read_entries": entries(finding.read_when_full),
+        "redeliver_requests": count(finding.expected, "redeliver request"),
+        "waited": waited,
         "other_since_seq": names.seq(finding.other_since_seq),
         "draining": "the hash was draining and " if finding.draining else "",
-        "routed": "" if finding.other_consumer == NOBODY else "; the selector of this version routes it to {other}",
+        "routed": "" if finding.other_consumer == NOBODY else f", which the selector of this version routes to {other}",
+        "sent": f"entry {entry} of hash {finding.hash} went to {receiver} {here}",
+        "held": f"sent at seq {other_seq} and neither acknowledged nor returned since",
     }
-    words["routed"] = words["routed"].format_map(words)
-    case = _case(finding)
-    sentence_of_rule = rule.sentence if case is None else rule.otherwise.get(case, rule.sentence)
-    return sentence_of_rule.format(sent=_SENT.format_map(words), held=_HELD.format_map(words), **words)
 
 
-def _case(finding: Any) -> Case | None:
+def _case(finding: KernelFinding) -> Case | None:
     """The special case that the finding is, for rules with an extra sentence for it; None: no special case."""
     if finding.rule in OVERTAKING:
         return "leaving" if passes_a_leaver(finding) else None

@@ -1,7 +1,7 @@
 """The verdict on every finding of a subscription (contract 9.3 and 9.4, 6.5 to 6.7)."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.contract.rules import (
 )
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -80,12 +81,11 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
     for at, verdict in duplicates(context).items():
         verdicts[at] = verdict
     overtakings: dict[int, FindingVerdict] = {}
-    for at in np.flatnonzero(np.isin(findings.rule, OVERTAKING)).tolist():
-        if findings.permitted[at] == NOT_PERMITTED:
-            verdicts[at] = overtaken(findings[at], context)
-        overtakings[int(findings.seq[at])] = verdicts[at]
-    for at in np.flatnonzero(findings.permitted == NOT_PERMITTED).tolist():
-        finding = findings[at]
+    for at, finding in findings_at(findings, np.flatnonzero(np.isin(findings.rule, OVERTAKING))):
+        if finding.permitted == NOT_PERMITTED:
+            verdicts[at] = overtaken(finding, context)
+        overtakings[finding.seq] = verdicts[at]
+    for at, finding in findings_at(findings, np.flatnonzero(findings.permitted == NOT_PERMITTED)):
         if finding.rule == SINGLE_HOLDER:
             verdicts[at] = two_holders(finding, context)
         elif finding.rule == FIRST_DELIVERY_ORDER:
@@ -94,7 +94,7 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
         elif finding.rule == UNACKED_LIMIT and not found.one_sided:
             verdicts[at] = _beyond_limit(finding, context)
-        elif finding.rule in MISROUTED and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):
+        elif finding.rule in MISROUTED and (doubt := found.doubts.about(finding.hash, finding.seq)):
             verdicts[at] = FindingVerdict("not_provable", because=doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
             verdicts[at] = _routed_gap(context)
@@ -119,16 +119,16 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
-def _beyond_limit(finding: Any, context: FindingContext) -> FindingVerdict:
+def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict on a dispatch beyond a limit, which may not be the broker's."""
-    disputed = context.found.limits.is_disputed(int(finding.limited), int(finding.seq))
+    disputed = context.found.limits.is_disputed(finding.limited, finding.seq)
     if disputed is not None:
         return FindingVerdict(
             "not_provable", because=f"the broker does not keep the claimed {disputed} (settings_mismatch)"
         )
     if finding.vague:
         return _TOTAL_VAGUE
-    vouched = context.found.limits.is_vouched(int(finding.limited), int(finding.seq))
+    vouched = context.found.limits.is_vouched(finding.limited, finding.seq)
     return UNEXPLAINED if vouched else _PERHAPS_RAISED
 
 

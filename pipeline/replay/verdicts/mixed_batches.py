@@ -4,6 +4,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -16,29 +17,32 @@ def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:
         "mixed_key_batch",
         inspected,
         {"info": sum(producer.mixed_batches for producer in producers)},
-        [_row(batch, recorders) for batch in sent.mixed],
+        [_finding(batch, recorders) for batch in sent.mixed],
     )
 
 
-def _row(batch: MixedBatch, recorders: Recorders) -> dict[str, object]:
+def _finding(batch: MixedBatch, recorders: Recorders) -> Finding:
     keys = ["no key" if key is None else key for key in batch.keys]
     more = batch.keys_total - len(keys)
     named = ", ".join(keys) + (f" and {more} more" if more else "")
     at = position(batch.ledger, batch.entry)
     by = f"by {batch.producer}" if batch.producer is not None else "by a producer without a name"
-    return {
-        "severity": "info",
-        "ledger_id": batch.ledger,
-        "entry_id": batch.entry,
-        "seq": batch.seq,
-        "ts_us": batch.ts_us,
-        "evidence": [
+    return Finding(
+        severity="info",
+        seq=batch.seq,
+        ts_us=batch.ts_us,
+        explanation=Explanation(
+            what=f"batch {at} contains messages of {count(batch.keys_total, 'key')}",
+            why=(
+                "the broker routes it by the key of the first message, so messages of the other keys may be delivered "
+                "out of order",
+            ),
+            remedy="Publish one key per batch, as the key-based batcher does.",
+        ),
+        evidence=[
             f"seq {recorders.spoken(batch.seq)}: {at} published {by} with {count(batch.messages, 'message')} of the "
             f"keys {named}"
         ],
-        "explanation": (
-            f"batch {at} contains messages of {count(batch.keys_total, 'key')}; the broker routes it by the key of the "
-            "first message, so messages of the other keys may be delivered out of order: publish one key per batch, as "
-            "the key-based batcher does"
-        ),
-    }
+        ledger_id=batch.ledger,
+        entry_id=batch.entry,
+    )

@@ -5,9 +5,9 @@ Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied befor
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Any
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
+from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NACKED, READ, REPLAYED, RETURNED, UNKNOWN, UNPUBLISHED, WAITING
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -15,17 +15,17 @@ from dispatch_audit.pipeline.replay.verdicts.single_holder import recently_joine
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
 
-def passes_a_leaver(finding: Any) -> bool:
+def passes_a_leaver(finding: KernelFinding) -> bool:
     """Whether the older entry of an overtaking may still have been held, by a consumer that was leaving."""
-    return bool(finding.other_marks & WAITING == 0)
+    return finding.other_marks & WAITING == 0
 
 
-def overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
+def overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict on an entry that was sent while an older entry of its hash, `other`, waited.
 
     If the consumer of the older entry was leaving, it may still have held that entry: the milder verdict applies.
     """
-    rewound = sent_from_before(finding, int(finding.seq), int(finding.ts_us), context)
+    rewound = sent_from_before(finding, finding.seq, finding.ts_us, context)
     if rewound is None or context.misrouted(finding.seq):
         return _by_the_older_one(finding, context)
     if rewound.severity == "not_provable":
@@ -33,7 +33,7 @@ def overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
     return rewound
 
 
-def _by_the_older_one(finding: Any, context: FindingContext) -> FindingVerdict:
+def _by_the_older_one(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     verdict = _overtaken(finding, context)
     return _milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
 
@@ -42,10 +42,10 @@ def _milder(one: FindingVerdict, other: FindingVerdict) -> FindingVerdict:
     return min(one, other, key=lambda verdict: SEVERITIES.index(verdict.severity))
 
 
-def _overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
+def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     if context.misrouted(finding.seq):
         return unexplained("the receiver did not own the hash")
-    left_behind = bool(finding.other_marks & (RETURNED | NACKED) == RETURNED)
+    left_behind = finding.other_marks & (RETURNED | NACKED) == RETURNED
     # Checked before E7, which is rarer: under the classic dispatcher every leave does this (contract 6.5).
     hiding = context.bugs_with("hidden_in_replay")
     hidden = _hidden(finding, left_behind, context.skew_us) if hiding else ""
@@ -62,7 +62,7 @@ def _overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
     return UNEXPLAINED
 
 
-def sent_from_before(finding: Any, seq: int, ts_us: int, context: FindingContext) -> FindingVerdict | None:
+def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: FindingContext) -> FindingVerdict | None:
     """The verdict under F12 on a finding, given its dispatch or an earlier one of its entry; None: it is not F12.
 
     The first consumer that joins after the last one has left rewinds the cursor. What a read from before has is sent to
@@ -93,7 +93,7 @@ def sent_from_before(finding: Any, seq: int, ts_us: int, context: FindingContext
     return FindingVerdict("known_bug", context.exception("E3"), known, because)
 
 
-def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict | None:
+def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
     """The verdict under exception E7, as far as rows show its conditions; None: E7 does not apply.
 
     The entry was in replay before the older one returned to it, so it had been read and put back. It had certainly been
@@ -115,15 +115,15 @@ def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict |
     if finding.marks & READ and not unseen:
         because = f"{entered}; this entry already waited there, so a replay read may have had it in flight"
         return FindingVerdict("permitted", "E7", (), because)
-    since_seq, since_ts = int(finding.since_seq), int(finding.since_ts)
+    since_seq, since_ts = finding.since_seq, finding.since_ts
     if finding.hash_since_seq != UNKNOWN:
-        since_seq, since_ts = int(finding.hash_since_seq), int(finding.hash_since_ts)
+        since_seq, since_ts = finding.hash_since_seq, finding.hash_since_ts
     waited = finding.other_marks & REPLAYED and since_seq < finding.other_seq
     drained = finding.draining or context.drained_before(finding)
     owners = context.found.doubts
-    short = context.was_short_since(int(finding.other_consumer), since_ts)
+    short = context.was_short_since(finding.other_consumer, since_ts)
     discarded = context.left_between(since_seq, finding.other_since_seq, but_for=finding.other_consumer)
-    in_doubt = owners.about(int(finding.hash), since_seq, int(finding.seq)) is not None
+    in_doubt = owners.about(finding.hash, since_seq, finding.seq) is not None
     if unseen or waited or drained or short or discarded or in_doubt:
         because = (
             f"{entered}; if this entry already waited there, which no row shows, a replay read may have had it in "
@@ -133,7 +133,7 @@ def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict |
     return None
 
 
-def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
+def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
     """Why the classic dispatcher does not see that the older entry waits in replay (F11); empty if it does.
 
     The dispatcher counts the entries that a leaving consumer held under hash 0. When such an entry is put back to
@@ -154,13 +154,15 @@ def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
     return ""
 
 
-def _unblocked_amid_a_read(finding: Any, context: FindingContext) -> bool:
+def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> bool:
     """Whether it is #23870 (contract 4.11): both waited in replay, and the hash stopped draining at most a read ago."""
     both_read = finding.marks & finding.other_marks & READ != 0
     return bool(context.bugs_with("unblocked_amid_a_read") and both_read and context.drained_before(finding))
 
 
-def late_first(finding: Any, overtakings: Mapping[int, FindingVerdict], context: FindingContext) -> FindingVerdict:
+def late_first(
+    finding: KernelFinding, overtakings: Mapping[int, FindingVerdict], context: FindingContext
+) -> FindingVerdict:
     """The verdict on a first delivery after that of a later entry: that on the overtaking, if there was one.
 
     Args:
@@ -172,7 +174,7 @@ def late_first(finding: Any, overtakings: Mapping[int, FindingVerdict], context:
         return FindingVerdict(
             "not_provable", because="its publish is not in the trace, so it may have been delayed (E2)"
         )
-    overtaking = overtakings.get(int(finding.other_seq))
+    overtaking = overtakings.get(finding.other_seq)
     if overtaking is None:
         return unexplained("no row shows that this entry waited when the later one was sent")
     if finding.marks & READ == 0:

@@ -5,22 +5,21 @@ The dispatcher of recently joined consumers (3.x, classic) promises a single hol
 distinguishes that bug from another fault, so two holders are a violation there.
 """
 
-from typing import Any
-
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
+from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
 
-def two_holders(finding: Any, context: FindingContext) -> FindingVerdict:
+def two_holders(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict on an entry that went to one consumer while another held an entry of its hash."""
     if context.drains:
         return UNEXPLAINED
     return recently_joined_flaw(finding, context)
 
 
-def recently_joined_flaw(finding: Any, context: FindingContext) -> FindingVerdict:
+def recently_joined_flaw(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict by F1, F2, F3 and F11: did one of them let the entry pass an older one of `other_consumer`?
 
     All of them require that the receiver owns the hash now, and that the other consumer owned it when it got its entry.
@@ -39,12 +38,12 @@ def recently_joined_flaw(finding: Any, context: FindingContext) -> FindingVerdic
     return verdict._replace(known_bugs=verdict.known_bugs + context.bugs_with("held_after_a_redelivery"))
 
 
-def _to_a_newcomer(finding: Any, context: FindingContext) -> FindingVerdict:
+def _to_a_newcomer(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict if the receiver joined after the other consumer got its entry.
 
     The dispatcher may send the receiver entries up to the read position at its join (6.1).
     """
-    entry = (int(finding.ledger), int(finding.entry))
+    entry = (finding.ledger, finding.entry)
     read, published, reported = context.dispatcher_at_join(finding.consumer)
     joined = context.joined(finding.consumer)
     assert joined is not None
@@ -68,14 +67,14 @@ def _to_a_newcomer(finding: Any, context: FindingContext) -> FindingVerdict:
     return unexplained("the entry was published after the receiver joined, and recently joined consumers have to wait")
 
 
-def _left_behind_unseen(finding: Any) -> bool:
+def _left_behind_unseen(finding: KernelFinding) -> bool:
     """Whether it is F11: an entry that a leaver returned did not block its hash, so the holder got a later entry."""
     left_behind = finding.marks & (RETURNED | NACKED) == RETURNED
     later = (finding.other_ledger, finding.other_entry) > (finding.ledger, finding.entry)
-    return bool(left_behind and later and finding.other_seq > finding.since_seq)
+    return left_behind and later and finding.other_seq > finding.since_seq
 
 
-def _to_one_that_was_there(finding: Any, context: FindingContext) -> FindingVerdict:
+def _to_one_that_was_there(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict if the receiver was connected.
 
     Joins move hashes to newcomers only, so a leave moved this one; or the ring is one whose points consumers share:

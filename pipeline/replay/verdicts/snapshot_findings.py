@@ -1,20 +1,20 @@
 """Findings of `assignment_mismatch` and `draining_mismatch`: snapshots of the broker that contradict the trace."""
 
-import json
 from collections.abc import Mapping, Sequence
 
-from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, labels, sentence
+from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, remedy, titles
 from dispatch_audit.pipeline.contract.rules import RuleName
-from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict
 from dispatch_audit.pipeline.utc import moment
 
 _NAMED_MAX = 10
@@ -52,12 +52,12 @@ def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
         if rule not in config.profile.rules:
             continue
         differing = [m for m in found.reported_mismatches if m.rule == rule]
-        rows = [_row(m, names, found, config) for m in differing]
-        counts = severities(rows)
+        findings = [_finding(m, names, found, config) for m in differing]
+        counts = severities(findings)
         # Without their evidence the mismatches that were only counted have no milder verdict.
         unproven = found.owners_unknown or (rule == "draining_mismatch" and bool(_never_recorded(found)))
         counts["not_provable" if unproven else "violation"] += found.comparison.beyond[rule]
-        by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, rows[: per_rule_max or None]))
+        by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, findings[: per_rule_max or None]))
     return by_rule
 
 
@@ -78,44 +78,47 @@ def _perhaps_left(mismatch: Mismatch, found: ReplayResult) -> str:
     return "the trace has no row of a leave, and the snapshot lacks a consumer that had joined" if gone else ""
 
 
-def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> tuple[Severity, tuple[str, ...], str]:
-    """The severity, the known bugs, and the reason as a clause."""
-    if mismatch.undecided:
-        return "not_provable", (), f"; {mismatch.undecided}"
-    if because := perhaps_other_dispatcher(found, mismatch.snapshot.seq) or _perhaps_left(mismatch, found):
-        return "not_provable", (), f"; {because}"
-    if mismatch.rule == "draining_mismatch" and (because := _never_recorded(found)):
-        return "not_provable", (), f"; {because}"
-    if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
+def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> FindingVerdict:
+    of_draining = mismatch.rule == "draining_mismatch"
+    because = (
+        mismatch.undecided
+        or perhaps_other_dispatcher(found, mismatch.snapshot.seq)
+        or _perhaps_left(mismatch, found)
+        or (_never_recorded(found) if of_draining else "")
+    )
+    if because:
+        return FindingVerdict("not_provable", because=because)
+    if of_draining and mismatch.missing and not mismatch.surplus:
         bugs = bugs_by_symptom(config.version, config.profile)["reported_as_draining_still"]
         if bugs:
-            return "known_bug", bugs, f"; {sentence(bugs, config.release)}"
-    return "violation", (), ""
+            return FindingVerdict("known_bug", None, bugs)
+    return UNEXPLAINED
 
 
-def _row(mismatch: Mismatch, names: Names, found: ReplayResult, config: ReplayConfig) -> dict[str, object]:
-    severity, bugs, because = _verdict(mismatch, found, config)
-    snapshot = mismatch.snapshot
+def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: ReplayConfig) -> Finding:
+    verdict, snapshot = _verdict(mismatch, found, config), mismatch.snapshot
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     noun, templates = _DIFFERENCES[mismatch.rule]
-    parts = [
+    differences = "; ".join(
         template.format(count(len(items), *noun), _listed(items))
         for template, items in zip(templates, (mismatch.missing, mismatch.surplus), strict=True)
         if items
-    ]
-    return {
-        "severity": severity,
-        "consumer": names.number(mismatch.consumer),
-        "consumer_name": names.name(mismatch.consumer),
-        "seq": snapshot.seq,
-        "ts_us": snapshot.ts_us,
-        "known_bug": labels(bugs),
-        "detail": json.dumps({"seq_begin": begin, "seq_end": end}),
-        "evidence": [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
-        "explanation": (
-            f"for {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {'; '.join(parts)}{because}"
+    )
+    return Finding(
+        severity=verdict.severity,
+        seq=snapshot.seq,
+        ts_us=snapshot.ts_us,
+        explanation=Explanation(
+            what=f"for {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {differences}",
+            why=(*filter(None, [verdict.because]), *titles(verdict.known_bugs)),
+            remedy=remedy(verdict.known_bugs, config.release),
         ),
-    }
+        evidence=[f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
+        consumer=names.number(mismatch.consumer),
+        consumer_name=names.name(mismatch.consumer),
+        known_bugs=verdict.known_bugs,
+        detail={"seq_begin": begin, "seq_end": end},
+    )
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -6,10 +6,9 @@ all, flow rows have to show that it had permits, and others have to be sent late
 consumer, the single hashes are no findings; the whole stall is one, unless the trace explains it.
 """
 
-import json
 from collections import Counter
 
-from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, label, labels, sentence
+from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, label, remedy, titles
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import entries
@@ -19,11 +18,12 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT, perhaps_gone
 from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
-from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stall_rows, stalls_beyond
+from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
 
 
@@ -42,11 +42,11 @@ def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int)
     for rule, checked in checks.items():
         if rule not in config.profile.rules:
             continue
-        rows = [_hash_row(s, names, config, _doubt(s, found)) for s in starved if _rule(s.kind, config) == rule]
+        findings = [_of_hash(s, names, config, _doubt(s, found)) for s in starved if _rule(s.kind, config) == rule]
         if rule == "stalled":
-            rows += stall_rows(found, names, config)
-        counts = severities(rows) + _beyond(rule, found.monitor, config)
-        by_rule.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
+            findings += stalls(found, names, config)
+        counts = severities(findings) + _beyond(rule, found.monitor, config)
+        by_rule.append(RuleFindings(rule, checked, counts, findings[: per_rule_max or None]))
     return by_rule
 
 
@@ -90,7 +90,7 @@ def _bugs(kind: StarvationKind, config: ReplayConfig) -> tuple[str, ...]:
     return shown["passed_over_in_replay"] or (shown["counted_as_draining_again"] if kind.counted_again else ())
 
 
-def _hash_row(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: str) -> dict[str, object]:
+def _of_hash(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: str) -> Finding:
     interval, bugs = starved.span, () if doubt else _bugs(starved.kind, config)
     head, passed = position(*starved.head), position(*starved.passed)
     owner, seconds = names.spoken(starved.owner), (interval.to_ts - interval.from_ts) / 1e6
@@ -115,37 +115,37 @@ def _hash_row(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: s
     meanwhile = f"{owner} was meanwhile"
     if starved.passed_by != starved.owner:
         meanwhile = f"{owner} had permits; {names.spoken(starved.passed_by)} was meanwhile"
-    known = f"; {sentence(bugs, config.release, label)}" if bugs else ""
-    known += f"; {doubt}" if doubt else ""
-    return {
-        "severity": "not_provable" if doubt else _severity(bugs),
-        "sticky_hash": starved.hash,
-        "ledger_id": starved.head[0],
-        "entry_id": starved.head[1],
-        "consumer": names.number(starved.owner),
-        "consumer_name": names.name(starved.owner),
-        "other_consumer": names.number(starved.drained_from),
-        "other_consumer_name": names.name(starved.drained_from),
-        "seq": interval.to_seq,
-        "ts_us": interval.to_ts,
-        "known_bug": labels(bugs),
-        "detail": json.dumps(
-            {
-                "entries": starved.entries,
-                "seconds": seconds,
-                "from_seq": names.own_seq(interval.from_seq),
-                "ended_by": ENDINGS[interval.ended_by],
-                "counted_as_draining": starved.registered,
-            }
+    return Finding(
+        severity="not_provable" if doubt else _severity(bugs),
+        seq=interval.to_seq,
+        ts_us=interval.to_ts,
+        explanation=Explanation(
+            what=(f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}"),
+            contrast="although",
+            against=(
+                f"no other consumer held an entry of the hash{drained} and {meanwhile} sent the later entry {passed}"
+            ),
+            why=(*titles(bugs, label), *filter(None, [doubt])),
+            remedy=remedy(bugs, config.release),
         ),
-        "evidence": [
+        evidence=[
             *moves,
             f"seq {names.seq(interval.from_seq)}: from here on no other consumer holds the hash, and {head} waits",
             f"{moment(starved.passed_ts)}: {names.spoken(starved.passed_by)} is sent the later entry {passed}",
         ],
-        "explanation": (
-            f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}, "
-            f"although no other consumer held an entry of the hash{drained} and {meanwhile} sent the later "
-            f"entry {passed}{known}"
-        ),
-    }
+        sticky_hash=starved.hash,
+        ledger_id=starved.head[0],
+        entry_id=starved.head[1],
+        consumer=names.number(starved.owner),
+        consumer_name=names.name(starved.owner),
+        other_consumer=names.number(starved.drained_from),
+        other_consumer_name=names.name(starved.drained_from),
+        known_bugs=bugs,
+        detail={
+            "entries": starved.entries,
+            "seconds": seconds,
+            "from_seq": names.own_seq(interval.from_seq),
+            "ended_by": ENDINGS[interval.ended_by],
+            "counted_as_draining": starved.registered,
+        },
+    )

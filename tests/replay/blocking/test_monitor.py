@@ -59,7 +59,7 @@ def _drained() -> tuple[Log, int]:
 def _told(replay: Replay) -> list[tuple[str, str]]:
     """Rule and severity of the findings on hashes; that nothing is sent meanwhile is a stall of all besides."""
     findings = stuck_findings(replay.replayed, replay.config, per_rule_max=0)
-    return [(told.rule, row["severity"]) for told in findings for row in told.worst if "sticky_hash" in row]
+    return [(told.rule, one.severity) for told in findings for one in told.worst if one.sticky_hash is not None]
 
 
 def test_a_drained_hash_that_is_passed_over_is_stuck() -> None:

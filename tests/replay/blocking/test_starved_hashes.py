@@ -268,7 +268,7 @@ def test_who_lets_them_go_was_to_blame() -> None:
 def _told(replay: Replay) -> list[tuple[str, int]]:
     """Severity and seq of the findings of rule `stalled`."""
     findings = stuck_findings(replay.replayed, replay.config, per_rule_max=0)
-    return [(row["severity"], row["seq"]) for told in findings if told.rule == "stalled" for row in told.worst]
+    return [(one.severity, one.seq) for told in findings if told.rule == "stalled" for one in told.worst]
 
 
 @pytest.mark.parametrize("permits", [10, None])

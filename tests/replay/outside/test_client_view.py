@@ -67,7 +67,8 @@ def test_an_older_entry_of_a_key_that_comes_later_is_shown() -> None:
     (row,) = found(calls)
     assert (row["rule"], row["entry_id"], row["consumer_name"]) == ("first_delivery_order", 1, "c1")
     assert row["evidence"] == ["seq 4: c1 (consumer 1) received 1:2", "seq 6: c1 (consumer 1) received 1:1"]
-    assert "not provable, because a client sees no seek, unload or reconnect" in row["explanation"]
+    assert row["against"] == "the later entry 1:2 of the key had been received (seq 4)"
+    assert row["why"][0].startswith("not provable: a client sees no seek, unload or reconnect")
 
 
 def test_redelivered_and_repeated_entries_are_no_first_receives() -> None:

@@ -90,10 +90,10 @@ def violations(replays: Mapping[Group, Replay]) -> Counter[Key]:
     for group, replay in replays.items():
         for source in (dispatch_findings, stuck_findings, mismatch_findings, counter_findings):
             for of_rule in source(replay.replayed, replay.config, 0):
-                for row in of_rule.worst:
-                    if row["severity"] == "violation":
+                for finding in of_rule.worst:
+                    if finding.severity == "violation":
                         stuck = source is stuck_findings
-                        what = row.get("sticky_hash") if stuck else (row["seq"], row["consumer"])
+                        what = finding.sticky_hash if stuck else (finding.seq, finding.consumer)
                         found[group, of_rule.rule, what] += 1
     return found
 
@@ -122,9 +122,9 @@ def findings(replays: Mapping[Group, Replay]) -> Counter[Key]:
     found: Counter[Key] = Counter()
     for group, replay in replays.items():
         for of_rule in dispatch_findings(replay.replayed, replay.config, 0):
-            for row in of_rule.worst:
-                if row["severity"] in ("violation", "known_bug"):
-                    found[group, of_rule.rule, row["seq"]] += 1
+            for finding in of_rule.worst:
+                if finding.severity in ("violation", "known_bug"):
+                    found[group, of_rule.rule, finding.seq] += 1
     return found
 
 

@@ -95,11 +95,11 @@ def test_hashes_counted_twice_are_stuck_and_nothing_else(name: str) -> None:
 @of_each(STUCK)
 def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> None:
     (replay,) = replays(name)
-    rows = [row for told in stuck_findings(replay.replayed, replay.config, per_rule_max=0) for row in told.worst]
-    assert len(rows) == STUCK[name][0]
-    for row in rows:
-        assert (row["severity"], row["known_bug"]) == ("known_bug", "#23845")
-        assert sum("moves from" in line for line in row["evidence"]) >= 2
+    found = [one for told in stuck_findings(replay.replayed, replay.config, per_rule_max=0) for one in told.worst]
+    assert len(found) == STUCK[name][0]
+    for finding in found:
+        assert (finding.severity, finding.known_bugs) == ("known_bug", ("#23845",))
+        assert sum("moves from" in line for line in finding.evidence) >= 2
 
 
 @of_each(name for name in ALL if name.endswith(("-4.0.8", "-4.2.4")))

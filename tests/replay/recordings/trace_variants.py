@@ -130,11 +130,11 @@ def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Count
     for replay in replays.values():
         for source in (dispatch_findings, stuck_findings, mismatch_findings, counter_findings):
             for of_rule in source(replay.replayed, replay.config, 0):
-                for row in of_rule.worst:
-                    if row["severity"] in ("violation", "known_bug"):
-                        seq = int(str(row["seq"]))
-                        stuck = source is stuck_findings
-                        broken[of_rule.rule, row.get("sticky_hash", -1) if stuck else seqs.get(seq, seq)] += 1
+                for finding in of_rule.worst:
+                    if finding.severity in ("violation", "known_bug"):
+                        stuck_hash = -1 if finding.sticky_hash is None else finding.sticky_hash
+                        row = seqs.get(finding.seq, finding.seq)
+                        broken[of_rule.rule, stuck_hash if source is stuck_findings else row] += 1
     return broken
 
 

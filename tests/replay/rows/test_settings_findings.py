@@ -51,10 +51,11 @@ def found_by(settings: ComparedSettings) -> RuleFindings:
 def test_the_sentence_says_who_claims_the_setting(claim: Claim, said: str) -> None:
     settings = ComparedSettings()
     settings.contradict(contradicted(claim))
-    (row,) = found_by(settings).worst
-    assert row["explanation"].startswith(said)
-    assert row["explanation"].endswith("c1 holds 90 messages and is not blocked; unacked_limit is not judged")
-    assert (row["severity"], row["seq"], row["evidence"]) == (
+    (finding,) = found_by(settings).worst
+    assert finding.explanation.sentence.startswith(said)
+    assert finding.explanation.against.endswith("c1 holds 90 messages and is not blocked")
+    assert finding.explanation.why == ("unacked_limit is not judged",)
+    assert (finding.severity, finding.seq, finding.evidence) == (
         "not_provable",
         7,
         ["seq 5: c1 holds 80", "seq 7: c1 holds 90"],
@@ -68,7 +69,11 @@ def test_a_setting_is_contradicted_once_and_counted_once() -> None:
         settings.contradict(contradicted(Claim(LIMIT, "40", "trace.json"))._replace(at=TracePoint(at, 0)))
     settings.compared("keySharedUnblockingIntervalMs")
     found = found_by(settings)
-    assert (found.checked, dict(found.counts), [row["seq"] for row in found.worst]) == (2, {"not_provable": 1}, [7])
+    assert (found.checked, dict(found.counts), [finding.seq for finding in found.worst]) == (
+        2,
+        {"not_provable": 1},
+        [7],
+    )
 
 
 def test_a_value_that_trace_json_gives_is_its_claim_even_if_it_is_the_default() -> None:

@@ -51,6 +51,6 @@ def test_the_worst_are_kept_and_all_are_counted() -> None:
         for limit in (0, 1)
     }
     assert told[0].counts == told[1].counts == {"violation": 2, "permitted": 1}
-    assert [row["severity"] for row in told[0].worst] == ["violation", "violation", "permitted"]
+    assert [finding.severity for finding in told[0].worst] == ["violation", "violation", "permitted"]
     # That which waited longest comes first.
-    assert [row["entry_id"] for row in told[1].worst] == [5]
+    assert [finding.entry_id for finding in told[1].worst] == [5]

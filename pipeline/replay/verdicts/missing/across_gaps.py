@@ -8,7 +8,8 @@ Where the selector of the broker is unknown, the same holds for the whole trace:
 """
 
 from collections.abc import Sequence
-from typing import Any
+
+import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import (
     EARLY_DUPLICATE,
@@ -17,7 +18,9 @@ from dispatch_audit.pipeline.contract.rules import (
     REDELIVERY_ORDER,
     SINGLE_HOLDER,
 )
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
@@ -29,28 +32,32 @@ def across_gaps(verdicts: Sequence[FindingVerdict], context: FindingContext) -> 
     if not context.found.unseen_rows:
         return found
     findings, overtaking = context.found.findings, set[int]()
-    violations = [at for at, verdict in enumerate(found) if verdict.severity == "violation"]
-    # A first delivery is judged as the dispatch that passed it.
-    for at in sorted(violations, key=lambda at: bool(findings.rule[at] == FIRST_DELIVERY_ORDER)):
-        finding = findings[at]
+    violations = _violations(verdicts)
+    # A first delivery is judged as the dispatch that passed it, so these come last.
+    in_order = violations[np.argsort(findings.rule[violations] == FIRST_DELIVERY_ORDER, kind="stable")]
+    for at, finding in findings_at(findings, in_order):
         gap = _gap_about(finding, overtaking, context)
         if gap is not None:
             found[at] = _unknown(gap, context)
             if finding.rule in OVERTAKING:
-                overtaking.add(int(finding.seq))
+                overtaking.add(finding.seq)
     return found
 
 
 def without_owners(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
     """The verdicts where nobody knows who owned which hash; violations that this may explain are not provable."""
     found, findings = list(verdicts), context.found.findings
-    for at, verdict in enumerate(found):
-        if verdict.severity == "violation" and _depends_on_the_past(findings[at], context):
+    for at, finding in findings_at(findings, _violations(verdicts)):
+        if _depends_on_the_past(finding, context):
             found[at] = FindingVerdict("not_provable", because=context.found.doubts.all[-1].because)
     return found
 
 
-def _gap_about(finding: Any, overtaking: set[int], context: FindingContext) -> UnseenRows | None:
+def _violations(verdicts: Sequence[FindingVerdict]) -> Ints:
+    return np.flatnonzero([verdict.severity == "violation" for verdict in verdicts])
+
+
+def _gap_about(finding: KernelFinding, overtaking: set[int], context: FindingContext) -> UnseenRows | None:
     """The gap whose rows may explain a finding; None: no gap."""
     for gap in context.found.unseen_rows:
         if finding.seq <= gap.begin.seq:
@@ -59,21 +66,21 @@ def _gap_about(finding: Any, overtaking: set[int], context: FindingContext) -> U
             if finding.ts_us >= gap.begin.ts_us - ahead_us:
                 return gap
         elif gap.settled is None or finding.ts_us <= gap.settled.ts_us + READ_US:
-            if finding.rule == FIRST_DELIVERY_ORDER and int(finding.other_seq) in overtaking:
+            if finding.rule == FIRST_DELIVERY_ORDER and finding.other_seq in overtaking:
                 return gap
             if _depends_on_the_past(finding, context):
                 return gap
     return None
 
 
-def _depends_on_the_past(finding: Any, context: FindingContext) -> bool:
+def _depends_on_the_past(finding: KernelFinding, context: FindingContext) -> bool:
     """Whether an exception or bug that this broker can have may explain a finding by rows of entries before it."""
     if finding.rule == EARLY_DUPLICATE:
         return bool(context.bugs_with("sent_by_two_replay_reads"))
     if not context.drains:
-        return bool(finding.rule == SINGLE_HOLDER or finding.rule in (*OVERTAKING, FIRST_DELIVERY_ORDER))
+        return finding.rule in (SINGLE_HOLDER, *OVERTAKING, FIRST_DELIVERY_ORDER)
     if finding.rule == REDELIVERY_ORDER:
-        return "E7" in context.exceptions and bool(finding.ts_us - finding.other_since_ts <= READ_US)
+        return "E7" in context.exceptions and finding.ts_us - finding.other_since_ts <= READ_US
     if finding.rule in (*OVERTAKING, FIRST_DELIVERY_ORDER):
         return bool(context.bugs_with("unblocked_amid_a_read"))
     return False

@@ -6,7 +6,7 @@ have been gone, and what it owned and held went to others.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
@@ -35,7 +36,8 @@ def never_recorded(verdicts: Sequence[FindingVerdict], found: ReplayResult) -> l
     """The verdicts, in the order of the findings; those that rest on rows that no recorder wrote are not provable."""
     if found.acks_recorded and found.leaves_recorded:
         return list(verdicts)
-    return [_weighed(verdict, found.findings[at], found) for at, verdict in enumerate(verdicts)]
+    findings = findings_at(found.findings, np.arange(len(verdicts)))
+    return [_weighed(verdicts[at], finding, found) for at, finding in findings]
 
 
 def unrecorded(found: ReplayResult) -> list[Missing]:
@@ -60,10 +62,10 @@ def perhaps_gone(found: ReplayResult, seq: int) -> str:
     return ""
 
 
-def _weighed(verdict: FindingVerdict, finding: Any, found: ReplayResult) -> FindingVerdict:
+def _weighed(verdict: FindingVerdict, finding: KernelFinding, found: ReplayResult) -> FindingVerdict:
     if verdict.severity not in _PROVEN:
         return verdict
     if not found.acks_recorded and finding.rule in _ON_ACKNOWLEDGEMENTS:
         return _UNRECORDED
-    because = perhaps_gone(found, int(finding.seq)) if finding.rule in _ON_LEAVES else ""
+    because = perhaps_gone(found, finding.seq) if finding.rule in _ON_LEAVES else ""
     return FindingVerdict("not_provable", because=because) if because else verdict

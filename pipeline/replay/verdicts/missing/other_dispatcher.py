@@ -28,10 +28,9 @@ def without_dispatcher(verdicts: Sequence[FindingVerdict], found: ReplayResult) 
     """The verdicts, in the order of the findings; those that rest on the kind of the dispatcher are not provable."""
     if found.other_dispatcher_seq is None:
         return list(verdicts)
+    # Both kinds keep the limit of unacknowledged messages (4.7).
+    resting = (found.findings.rule != UNACKED_LIMIT) & (found.findings.seq >= found.other_dispatcher_seq)
     return [
-        # Both kinds keep the limit of unacknowledged messages (4.7).
-        _UNKNOWN_RULES
-        if verdict.severity in _PROVEN and finding.rule != UNACKED_LIMIT and finding.seq >= found.other_dispatcher_seq
-        else verdict
-        for verdict, finding in zip(verdicts, found.findings, strict=True)
+        _UNKNOWN_RULES if rests and verdict.severity in _PROVEN else verdict
+        for verdict, rests in zip(verdicts, resting.tolist(), strict=True)
     ]

@@ -4,12 +4,11 @@ A stall is a finding if the trace does not explain it. It has the name of a know
 one; where no row shows permits, their lack may be the reason, and it is not provable.
 """
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom, label, labels, sentence
+from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom, label, remedy, titles
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
@@ -34,9 +33,10 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
 # So many full reads of one consumer's entries in replay are no accident of one slow moment; a few small reads may be.
@@ -55,14 +55,11 @@ _UNSHOWN: Final[Mapping[str, str]] = {
 }
 
 
-def stall_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Rows:
+def stalls(found: ReplayResult, names: Names, config: ReplayConfig) -> list[Finding]:
     """The stalls of the whole subscription and the growths of replay that the window reports."""
     return [
-        *(
-            _stall_row(stall, names, config, found.keeps_order, _doubts(stall, found))
-            for stall in found.reported_stalls
-        ),
-        *_growth_rows(found, names, config),
+        *(_stall(stall, names, config, found.keeps_order, _doubts(stall, found)) for stall in found.reported_stalls),
+        *_growths(found, names, config),
     ]
 
 
@@ -110,71 +107,71 @@ def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str
     return bugs_by_symptom(config.version, config.profile)[symptom]
 
 
-def _stall_row(
-    stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[str]
-) -> dict[str, object]:
-    """The row of a stall: nothing was sent although it could have been, and the trace does not explain it."""
+def _stall(stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[str]) -> Finding:
+    """A stall: nothing was sent although it could have been, and the trace does not explain it."""
     interval, kind = stall.span, kind_of(stall)
     bugs = _bugs(kind, config, keeps_order) if kind.provable and not doubts else ()
-    severity: Severity = "not_provable" if doubts else _severity(kind, bugs)
     consumers, seconds = int(str(stall.detail["consumers"])), (interval.to_ts - interval.from_ts) / 1e6
     root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
     waited = entries(int(str(stall.detail["could_be_sent"])))
     if kind.permits_known:
         connected = count(consumers, "consumer")
-        permits = f"could have been sent{root} and {stall.detail['with_permits']} of {connected} had permits"
+        against = f"{waited} could have been sent{root} and {stall.detail['with_permits']} of {connected} had permits"
     else:
-        permits = f"waited{root} for {count(consumers, 'consumer')}; no row shows whether they had permits"
-    unwritten = ""
-    if stall.blocking != NOBODY:
-        unwritten = f"; the last dispatch to {names.spoken(stall.blocking)} had not reached its connection"
-    why = f"; {sentence(bugs, config.release, label)}" if bugs else ""
-    why += f"; {doubts[0]}" if doubts else ""
-    if not kind.backlog_known:
-        why += "; entries of which no row shows where they are, from before a reset or a skip, may have held them back"
-    if kind.may_pause:
-        why += (
-            "; dispatcherPauseOnAckStatePersistentEnabled may have paused it, as no row shows how many ack holes it had"
-        )
-    if kind.paced:
-        bursts = count(int(str(stall.detail["paced"])), "message")
-        why += (
-            f"; entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
-        )
-    if kind.unshown:
-        why += f"; {_UNSHOWN[kind.unshown]}"
-    if not kind.joins_known:
-        why += "; consumers may have joined recently (F5), although no row shows how far the broker had read by then"
+        against = f"{waited} waited{root} for {count(consumers, 'consumer')}"
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
-    return {
-        "severity": severity,
-        "ledger_id": stall.roots[0][0] if stall.roots else None,
-        "entry_id": stall.roots[0][1] if stall.roots else None,
-        "consumer": names.number(stall.blocking),
-        "seq": interval.to_seq,
-        "ts_us": interval.to_ts,
-        "known_bug": labels(bugs),
-        "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
-        "evidence": [
+    return Finding(
+        severity="not_provable" if doubts else _severity(kind, bugs),
+        seq=interval.to_seq,
+        ts_us=interval.to_ts,
+        explanation=Explanation(
+            what=f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on",
+            contrast="although",
+            against=against,
+            why=tuple(_reasons(stall, kind, names, (*titles(bugs, label), *doubts[:1]))),
+            remedy=remedy(bugs, config.release),
+        ),
+        evidence=[
             f"seq {names.seq(interval.from_seq)}: no entry is sent from here on",
             f"seq {names.seq(interval.to_seq)}: until {until}",
         ],
-        "explanation": (
-            f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on, although "
-            f"{waited} {permits}{unwritten}{why}"
-        ),
-    }
+        ledger_id=stall.roots[0][0] if stall.roots else None,
+        entry_id=stall.roots[0][1] if stall.roots else None,
+        consumer=names.number(stall.blocking),
+        known_bugs=bugs,
+        detail={**stall.detail, "entries": stall.entries, "seconds": seconds},
+    )
 
 
-def _growth_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Rows:
-    """A row for each consumer whose entries filled replay while it could be sent nothing, where replay has no limit."""
+def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence[str]) -> Iterator[str]:
+    """The reasons for the verdict on a stall: what rows show, those of the verdict, and what no row shows."""
+    if not kind.permits_known:
+        yield "no row shows whether they had permits"
+    if stall.blocking != NOBODY:
+        yield f"the last dispatch to {names.spoken(stall.blocking)} had not reached its connection"
+    yield from of_verdict
+    if not kind.backlog_known:
+        yield "entries of which no row shows where they are, from before a reset or a skip, may have held them back"
+    if kind.may_pause:
+        yield "dispatcherPauseOnAckStatePersistentEnabled may have paused it, as no row shows how many ack holes it had"
+    if kind.paced:
+        bursts = count(int(str(stall.detail["paced"])), "message")
+        yield f"entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
+    if kind.unshown:
+        yield _UNSHOWN[kind.unshown]
+    if not kind.joins_known:
+        yield "consumers may have joined recently (F5), although no row shows how far the broker had read by then"
+
+
+def _growths(found: ReplayResult, names: Names, config: ReplayConfig) -> list[Finding]:
+    """Each consumer whose entries filled replay while it could be sent nothing, where replay has no limit."""
     bugs = bugs_by_symptom(config.version, config.profile)["replay_grows"]
     if not bugs or config.limits.looks_ahead:
         return []
     least = max(_READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH), READ_BATCH)
     longest_us = config.thresholds.stall_threshold_us
     return [
-        _growth_row(wait, int(str(wait.detail["in_replay"])), names, bugs, sentence(bugs, config.release, label))
+        _growth(wait, int(str(wait.detail["in_replay"])), names, bugs, config)
         for wait in _whole_waits(found.reported_waits_of_consumers)
         if int(str(wait.detail["in_replay"])) >= least
         and wait.span.to_ts - wait.span.from_ts >= longest_us
@@ -197,25 +194,29 @@ def _whole_waits(waits: Sequence[Blocked]) -> list[Blocked]:
     return whole
 
 
-def _growth_row(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], known: str) -> dict[str, object]:
+def _growth(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], config: ReplayConfig) -> Finding:
     interval = wait.span
     seconds = (interval.to_ts - interval.from_ts) / 1e6
-    return {
-        "severity": "known_bug",
-        "ledger_id": wait.roots[0][0] if wait.roots else None,
-        "entry_id": wait.roots[0][1] if wait.roots else None,
-        "consumer": names.number(wait.consumer),
-        "consumer_name": names.name(wait.consumer),
-        "seq": interval.to_seq,
-        "ts_us": interval.to_ts,
-        "known_bug": labels(bugs),
-        "detail": json.dumps({"in_replay": in_replay, "cause": wait.cause, "seconds": seconds}),
-        "evidence": [
+    return Finding(
+        severity="known_bug",
+        seq=interval.to_seq,
+        ts_us=interval.to_ts,
+        explanation=Explanation(
+            what=(
+                f"while {names.spoken(wait.consumer)} could be sent nothing for {seconds:.3f} s ({wait.cause}), the "
+                f"broker read on and put {entries(in_replay)} for it into replay, which nothing limits"
+            ),
+            why=titles(bugs, label),
+            remedy=remedy(bugs, config.release),
+        ),
+        evidence=[
             f"seq {names.seq(interval.from_seq)}: {names.spoken(wait.consumer)} can be sent nothing from here on",
             f"seq {names.seq(interval.to_seq)}: {entries(in_replay)} that were read meanwhile wait in replay for it",
         ],
-        "explanation": (
-            f"while {names.spoken(wait.consumer)} could be sent nothing for {seconds:.3f} s ({wait.cause}), the broker "
-            f"read on and put {entries(in_replay)} for it into replay, which nothing limits; {known}"
-        ),
-    }
+        ledger_id=wait.roots[0][0] if wait.roots else None,
+        entry_id=wait.roots[0][1] if wait.roots else None,
+        consumer=names.number(wait.consumer),
+        consumer_name=names.name(wait.consumer),
+        known_bugs=bugs,
+        detail={"in_replay": in_replay, "cause": wait.cause, "seconds": seconds},
+    )

@@ -1,0 +1,80 @@
+"""A finding of any rule, with its words in parts: the record from which its row of `violations` is made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dispatch_audit.pipeline.contract.exceptions import ExceptionId
+from dispatch_audit.pipeline.contract.rule import Contrast
+from dispatch_audit.pipeline.contract.severity import Severity
+
+
+class Explanation(NamedTuple):
+    """A finding in words, by its parts. A part is a clause without a mark at its end; the remedy is whole sentences.
+
+    Attributes:
+        what: what happened.
+        against: what contradicts it; empty: it is wrong by itself.
+        contrast: the conjunction between the two.
+        why: the reasons for the verdict, the known bugs among them last.
+        remedy: what an operator can do about it; empty: nothing is known to help.
+    """
+
+    what: str
+    against: str = ""
+    contrast: Contrast = ""
+    why: tuple[str, ...] = ()
+    remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All parts in one sentence, and the remedy after it."""
+        against = f", {self.contrast} {self.against}" if self.against else ""
+        remedy = f". {self.remedy}" if self.remedy else ""
+        return f"{'; '.join((self.what + against, *self.why))}{remedy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding with its verdict, evidence and explanation.
+
+    Attributes:
+        severity: the verdict.
+        seq: the row that completes the finding, by its place in the replay.
+        ts_us: the time of that row, in microseconds since 1970 UTC.
+        explanation: the finding in words.
+        evidence: the rows that prove it, oldest first, in words; at least one.
+        sticky_hash: the hash that it is about; None: it is about no single one.
+        key_id: the key of the entry; None: the finding is about no key.
+        ledger_id: the ledger of the entry that it is about; None: it is about no single one.
+        entry_id: that entry.
+        consumer: the consumer that it is about, as its recorder numbers it; None: it is about none.
+        consumer_name: its name.
+        other_consumer: the consumer on the other side; None: there is none.
+        other_consumer_name: its name.
+        epoch: the epoch of the row; None: the finding is about no single dispatch or acknowledgement.
+        change: the membership change that began the epoch, such as `join c2`, where the owner of the hash is at issue;
+            None: it is not.
+        permitted_by: the exception of the contract that it matches; None: it matches none.
+        known_bugs: the bugs that explain it, the closest first (ids of `conf/known_bugs.toml`).
+        detail: particulars that have no column; None: the rule has none.
+    """
+
+    severity: Severity
+    seq: int
+    ts_us: int
+    explanation: Explanation
+    evidence: Sequence[str]
+    sticky_hash: int | None = None
+    key_id: int | None = None
+    ledger_id: int | None = None
+    entry_id: int | None = None
+    consumer: int | None = None
+    consumer_name: str | None = None
+    other_consumer: int | None = None
+    other_consumer_name: str | None = None
+    epoch: int | None = None
+    change: str | None = None
+    permitted_by: ExceptionId | None = None
+    known_bugs: tuple[str, ...] = ()
+    detail: Mapping[str, object] | None = None
