@@ -11,6 +11,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -49,10 +50,11 @@ _ANSWERS: Final = (
     "order_held_back",
     "progress_held_back",
 )
-_PARTS: Final = ("change", "what", "against", "why", "remedy")
-_ASIDE: Final = (*_PARTS, "finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
-"""Columns that follow from others of their row or from other rows, parts of sentences among them, and those that say
-that a recording has no gaps."""
+_ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
+"""Columns that follow from others of their row or from other rows, and those that say that a recording has no gaps."""
+
+_YOUNGER: Final = {"violations": ("accepted", "change", "what", "against", "why", "remedy")}
+"""Columns of a table that the file does not know yet."""
 
 Digests = npt.NDArray[np.uint32]
 
@@ -60,16 +62,18 @@ Digests = npt.NDArray[np.uint32]
 def digests(name: str) -> dict[str, Digests]:
     """The sorted digests of all rows of a recording, by the file's name of the table."""
     return {
-        f"{name}/{NAMES.get(table, table)}": np.sort(np.array([_digest(row) for row in rows], dtype=np.uint32))
+        f"{name}/{NAMES.get(table, table)}": np.sort(
+            np.array([_digest(row, _YOUNGER.get(table, ())) for row in rows], dtype=np.uint32)
+        )
         for table, rows in recorded_tables(name).items()
     }
 
 
-def _digest(row: Columns) -> int:
+def _digest(row: Columns, younger: Collection[str]) -> int:
     compared = {
         name: _SENTENCES[name](value) if name in _SENTENCES and value else value
         for name, value in row.items()
-        if name not in _ASIDE
+        if name not in _ASIDE and name not in younger
     }
     columns = _under_old_names(compared)
     text = json.dumps(columns, sort_keys=True, default=str)
