@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
@@ -44,13 +45,8 @@ class Sample(NamedTuple):
 
 def sample(state: Seen, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
     """A sample of the state; `replay_size` comes from a snapshot of this moment, None: there is none."""
-    # A plain array: each attribute of a record array takes microseconds.
-    entries: Any = state.entries.view(np.ndarray)
     common, slots = common_of(state), _above_mark_delete(state)
-    ledger, entry = entries["ledger"][slots], entries["entry"][slots]
-    read = (ledger < common["highest_dispatched_ledger"]) | (
-        (ledger == common["highest_dispatched_ledger"]) & (entry <= common["highest_dispatched_entry"])
-    )
+    read = are_before(state, slots, (common["highest_dispatched_ledger"], common["highest_dispatched_entry"] + 1))
     holes = _holes(state, slots)
     consumers = int(common["connected"])
     return Sample(
@@ -83,7 +79,6 @@ def _holes(state: Seen, slots: NDArray[np.intp]) -> int:
 
 def _above_mark_delete(state: Seen) -> NDArray[np.intp]:
     entries: Any = state.entries.view(np.ndarray)
-    common, ledger, entry = common_of(state), entries["ledger"], entries["entry"]
-    above = ledger > common["mark_delete_ledger"]
-    above |= (ledger == common["mark_delete_ledger"]) & (entry > common["mark_delete_entry"])
-    return np.flatnonzero(above & (ledger != UNKNOWN))
+    common, used = common_of(state), np.flatnonzero(entries["ledger"] != UNKNOWN)
+    above: NDArray[np.intp] = used[are_after(state, used, (common["mark_delete_ledger"], common["mark_delete_entry"]))]
+    return above

@@ -259,15 +259,16 @@ class BlockingMonitor:
 
     def ownership_moved(self, state: Seen, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
-        in_use, *moved = np.empty((5, len(state.hashes)), dtype=np.int64)
-        used, moves_now = _moves_in_use(state.hashes, before, after, in_use, *moved)
+        in_use = np.empty(len(state.hashes), dtype=np.int64)
+        moved = np.empty((4, in_use.size), dtype=np.int64)
+        used, moves_now = _moves_in_use(state.hashes, before, after, in_use, moved)
         if not used:
             self._moves.clear()
             return
         for gone in self._moves.keys() - set(in_use[:used].tolist()):
             del self._moves[gone]
         # As plain numbers: one by one the elements of arrays cost several times as much.
-        for sticky_hash, old, new, held in zip(*(column[:moves_now].tolist() for column in moved), strict=True):
+        for sticky_hash, old, new, held in zip(*moved[:, :moves_now].tolist(), strict=True):
             moves = self._moves.get(sticky_hash)
             if moves is None:
                 moves = self._moves[sticky_hash] = deque(maxlen=_MOVES_MAX)

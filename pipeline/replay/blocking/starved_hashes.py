@@ -7,6 +7,9 @@ that decide its verdict, so that it gets the severity that it would have with it
 from collections import Counter
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -15,17 +18,13 @@ from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
 from dispatch_audit.pipeline.replay.state.seen import SeenRecords
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 
+Columns = NDArray[np.int64]
+"""Numbers in two dimensions."""
+
 
 @compiled
 def moves_in_use(
-    hashes: SeenRecords,
-    before: RoutingArrays,
-    after: RoutingArrays,
-    in_use: Ints,
-    moved: Ints,
-    old_owners: Ints,
-    new_owners: Ints,
-    held: Ints,
+    hashes: SeenRecords, before: RoutingArrays, after: RoutingArrays, in_use: Ints, moved: Columns
 ) -> tuple[int, int]:
     """Fills in the hashes with pending or waiting entries, and those of them that move from one owner to another.
 
@@ -34,10 +33,8 @@ def moves_in_use(
         before: the routing that ends.
         after: the routing that begins.
         in_use: (n) gets the hashes in use.
-        moved: (n) gets those that move,
-        old_owners: (n) the index of the owner before,
-        new_owners: (n) that of the owner behind,
-        held: (n) and how many entries of each are pending at the holder.
+        moved: (4, n) gets those that move, the indexes of the owners before and after, and how many entries of each are
+            pending at the holder.
 
     Returns:
         How many are in use, and how many move.
@@ -50,8 +47,8 @@ def moves_in_use(
         used += 1
         old, new = owner_of(before, hashes[at].hash), owner_of(after, hashes[at].hash)
         if old not in (new, NOBODY):
-            moved[moves], held[moves] = hashes[at].hash, hashes[at].held
-            old_owners[moves], new_owners[moves] = old, new
+            moved[0, moves], moved[1, moves] = hashes[at].hash, old
+            moved[2, moves], moved[3, moves] = new, hashes[at].held
             moves += 1
     return used, moves
 

@@ -5,7 +5,7 @@ slots of entries and hashes that no later row can need, so that keys that never 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,24 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go
 from dispatch_audit.pipeline.replay.dispatcher.entries import is_kept_for_a_read
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.pair_index import drop, empty_table, put_all
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
+    CONSUMER,
+    ENTRY,
+    HASH,
     UNKNOWN,
     WAITING,
     Ints,
-    Records,
     State,
     blank,
     common_of,
     zeros,
 )
+
+_Array = TypeVar("_Array", bound="NDArray[Any]")
 
 # A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
 IN_FLIGHT_US = 10_000_000
@@ -122,12 +127,11 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     if free >= rows:
         return state
     grown = _slots(size - free, rows)
-    entries = _grown(state.entries, grown)
+    entries = _grown(state.entries, blank(ENTRY, grown))
     table = empty_table(grown)
     put_all(table, entries.ledger, entries.entry)
     state.common[0].free_entries += grown - size
-    evidence_seq = np.full(grown, UNKNOWN, dtype=np.int64)
-    evidence_seq[:size] = state.checks.evidence_seq
+    evidence_seq = _grown(state.checks.evidence_seq, np.full(grown, UNKNOWN, dtype=np.int64))
     return state._replace(
         entries=entries,
         entry_table=table,
@@ -142,7 +146,7 @@ def _roomy_hashes(state: State, rows: int) -> State:
     if free >= rows:
         return state
     grown = _slots(size - free, rows)
-    hashes = _grown(state.hashes, grown)
+    hashes = _grown(state.hashes, blank(HASH, grown))
     table = empty_table(grown)
     put_all(table, hashes.hash, hashes.zero)
     state.common[0].free_hashes += grown - size
@@ -150,23 +154,17 @@ def _roomy_hashes(state: State, rows: int) -> State:
         hashes=hashes,
         hash_table=table,
         hashes_free=_grown_stack(state.hashes_free, free, size, grown),
-        waits=state.waits._replace(hashes=_grown(state.waits.hashes, grown)),
+        waits=state.waits._replace(hashes=_grown(state.waits.hashes, blank(HASH_WAIT, grown))),
     )
 
 
 def _roomy_consumers(state: State, size: int) -> State:
     waits, limits = state.waits, state.limits
     return state._replace(
-        consumers=_with_zeros(state.consumers, size),
-        waits=waits._replace(consumers=_with_zeros(waits.consumers, size)),
-        limits=limits._replace(consumers=_with_zeros(limits.consumers, size)),
+        consumers=_grown(state.consumers, zeros(CONSUMER, size)),
+        waits=waits._replace(consumers=_grown(waits.consumers, zeros(CONSUMER_WAIT, size))),
+        limits=limits._replace(consumers=_grown(limits.consumers, zeros(CONSUMER_LIMIT, size))),
     )
-
-
-def _with_zeros(records: Records, size: int) -> Records:
-    result = zeros(records.dtype, size)
-    result[: records.size] = records
-    return result
 
 
 def _slots(used: int, rows: int) -> int:
@@ -174,10 +172,9 @@ def _slots(used: int, rows: int) -> int:
     return 2 * max(used, _IN_USE_MIN) + rows
 
 
-def _grown(records: Records, slots: int) -> Records:
-    result = blank(records.dtype, slots)
-    result[: records.size] = records
-    return result
+def _grown(records: _Array, larger: _Array) -> _Array:
+    larger[: records.size] = records
+    return larger
 
 
 def _grown_stack(stack: Ints, used: int, size: int, grown: int) -> Ints:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.blocking.attribution import are_before
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -109,13 +110,13 @@ def reconstruct(
         # What a read in flight sent once more behind its acknowledgement is released, but its consumer keeps the count
         # (4.2).
         behind_mark_delete = common["mark_delete_ledger"], common["mark_delete_entry"] + 1
-        certain &= ~_before(entries, used, behind_mark_delete)
+        certain &= ~are_before(state, used, behind_mark_delete)
     draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
     return Reconstruction(
         dict(enumerate(map(Bounds, least, most))),
         draining,
         pending,
-        _in_replay(entries, used, marks, read_position),
+        _in_replay(state, used, marks, read_position),
         bool(
             releases_at_read
             and common["skip_begun_ts"] != UNKNOWN
@@ -123,13 +124,6 @@ def reconstruct(
             and common["last_dispatch_ts"] <= common["skip_begun_ts"] + READ_US
         ),
     )
-
-
-def _before(entries: Any, slots: Ints, position: Position) -> NDArray[np.bool_]:
-    """Which entries of some slots stand before a position."""
-    ledgers, (ledger, entry) = entries["ledger"][slots], position
-    before: NDArray[np.bool_] = (ledgers < ledger) | ((ledgers == ledger) & (entries["entry"][slots] < entry))
-    return before
 
 
 def _by_hash(
@@ -156,10 +150,10 @@ def _by_hash(
     return draining, pending
 
 
-def _in_replay(entries: Any, used: Ints, marks: Ints, read_position: Position | None) -> Bounds:
+def _in_replay(state: Seen, used: Ints, marks: Ints, read_position: Position | None) -> Bounds:
     # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
     waiting = used[(marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)]
     count = waiting.size
     if read_position is not None:
-        count = int(np.count_nonzero(_before(entries, waiting, read_position)))
+        count = int(np.count_nonzero(are_before(state, waiting, read_position)))
     return Bounds(count, count)

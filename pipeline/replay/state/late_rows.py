@@ -10,7 +10,6 @@ depend on one of them are dropped (TRACE_FORMAT, "Phases").
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
-from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import DISPATCH_CONFIRMED, UNKNOWN, UNPUBLISHED, State
 
 
@@ -81,7 +80,7 @@ def note_unsent(state: State, out: Output, slot: int) -> None:
 
 
 @compiled
-def withdraw(state: Seen, out: Output, slot: int, since_us: int, seq: int) -> None:
+def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> None:
     """Reports that the entry was perhaps neither pending nor waiting from `since_us` until the row `seq`.
 
     Findings from that time that depend on the entry are dropped. If there are none since its last dispatch, nothing is

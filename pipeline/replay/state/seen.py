@@ -33,17 +33,6 @@ class SeenRecords(Protocol):
         """The same records as an array of another kind."""
 
 
-class SeenNumbers(Protocol):
-    """Integers, to be read."""
-
-    @property
-    def size(self) -> int:
-        """Their number."""
-
-    def __getitem__(self, place: Any, /) -> Any:
-        """One of them."""
-
-
 class SeenWaits(Protocol):
     """`Waits`, to be read."""
 
@@ -72,14 +61,6 @@ class SeenLimits(Protocol):
         """One of `LIMIT`."""
 
 
-class SeenChecks(Protocol):
-    """`Checks`, to be read."""
-
-    @property
-    def evidence_seq(self) -> SeenNumbers:
-        """By slot of the entry."""
-
-
 class Seen(Protocol):
     """The state of the dispatcher and the memories of all observers, to be read."""
 
@@ -100,10 +81,6 @@ class Seen(Protocol):
         """Of `CONSUMER`."""
 
     @property
-    def words(self) -> SeenNumbers:
-        """Of ack sets."""
-
-    @property
     def common(self) -> SeenRecords:
         """One of `COMMON`."""
 
@@ -114,10 +91,6 @@ class Seen(Protocol):
     @property
     def limits(self) -> SeenLimits:
         """The memory of `rules.limits_seen`."""
-
-    @property
-    def checks(self) -> SeenChecks:
-        """The memory of the rules."""
 
 
 class SeenByRules(Seen, Protocol):
