@@ -105,7 +105,7 @@ def _free_slot(state: State, slot: int) -> None:
 
 @compiled
 def note_read(state: State, ledger: int, entry: int, point: TracePoint) -> None:
-    """Marks all entries up to a position as read: the dispatch in row `seq` shows it."""
+    """Marks all entries up to a position as read: a dispatch at `point` shows it."""
     common = state.common
     if was_read(state, ledger, entry):
         return

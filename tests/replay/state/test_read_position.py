@@ -98,8 +98,7 @@ def test_of_the_first_waiting_entry_of_a_hash_the_row_is_known_that_shows_it_rea
     at = int(state.entries.hash_at[_slot(state, (1, 0))])
     note_read(state, 1, 3, TracePoint(5, 10))
     note_read(state, 1, 4, TracePoint(6, 20))
-    waits = state.waits.hashes[at]
-    assert (waits.read_seq, waits.read_ts) == (5, 10)
+    assert (state.waits.hashes[at].read_seq, state.waits.hashes[at].read_ts) == (5, 10)
 
 
 def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -> None:
