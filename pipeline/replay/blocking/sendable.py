@@ -48,7 +48,7 @@ class Ended(NamedTuple):
 
 
 def causes(state: Seen, since_us: int, ended: Ended | None) -> Ints:
-    """Why each consumer can be sent nothing now, or could not later than `since_us`; of one, until it ended."""
+    """Why each consumer can be sent nothing now, or could not later than `since_us`; of `ended`, why until now."""
     waits: Any = state.waits.consumers.view(np.ndarray)
     lately = (waits["cause"] == READY) & (waits["cause_ts"] > since_us)
     found: Ints = np.where(lately, waits["former"], waits["cause"])

@@ -33,6 +33,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     OVERTAKABLE,
     READ,
     SENT,
+    TRACKED,
     UNKNOWN,
     UNLOOKED,
 )
@@ -194,7 +195,7 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
     while slot >= 0:
         if entries[slot].marks & (DUE | SENT) == DUE:
             ready_us = max(ready_us, ts - entries[slot].due_ts)
-        delayed = delayed or entries[slot].marks & (DELAYED | SENT) == DELAYED
+        delayed = delayed or entries[slot].marks & TRACKED == DELAYED
         slot = entries[slot].next
     return max(waited_us - ready_us, 0) if delayed else 0
 

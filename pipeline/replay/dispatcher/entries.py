@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     REPLAYED,
     SENT,
     SETTLING,
+    TRACKED,
     UNKNOWN,
     UNLOOKED,
     WAITING,
@@ -130,7 +131,7 @@ def _mark_read(state: State, ledger: int, first: int, last: int, point: TracePoi
         if slot >= 0 and entries[slot].marks & READ == 0:
             entries[slot].marks |= READ
             entries[slot].read_ts = point.ts_us
-            if entries[slot].marks & WAITING != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
+            if entries[slot].marks & WAITING != 0 and entries[slot].marks & TRACKED != DELAYED:
                 state.common[0].in_replay += 1
                 at = entries[slot].hash_at
                 if hashes[at].queue_first == slot:

@@ -12,7 +12,15 @@ import numpy.typing as npt
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
-from dispatch_audit.pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, PASSED, SENT, Ints, Records
+from dispatch_audit.pipeline.replay.state.state import (
+    DELAYED,
+    MAYBE_SKIPPED,
+    NACKED,
+    PASSED,
+    TRACKED,
+    Ints,
+    Records,
+)
 
 NOT_PERMITTED: Final = 0
 
@@ -53,5 +61,5 @@ def _either(found: Records, mark: int) -> npt.NDArray[np.bool_]:
 
 
 def _unsent_delayed(marks: Ints) -> npt.NDArray[np.bool_]:
-    unsent: npt.NDArray[np.bool_] = marks & (DELAYED | SENT) == DELAYED
+    unsent: npt.NDArray[np.bool_] = marks & TRACKED == DELAYED
     return unsent

@@ -22,8 +22,8 @@ from dispatch_audit.pipeline.replay.state.state import (
     MAYBE_SKIPPED,
     NACKED,
     RESET_BEGUN,
-    SENT,
     SETTLING,
+    TRACKED,
     UNKNOWN,
     VAGUE,
     WAITING,
@@ -152,7 +152,7 @@ def _by_hash(
 
 def _in_replay(state: Seen, used: Ints, marks: Ints, read_position: Position | None) -> Bounds:
     # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
-    waiting = used[(marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)]
+    waiting = used[(marks & WAITING != 0) & (marks & TRACKED != DELAYED)]
     count = waiting.size
     if read_position is not None:
         count = int(np.count_nonzero(are_before(state, waiting, read_position)))

@@ -62,6 +62,8 @@ IN_BACKLOG: Final = 2097152  # it began to wait behind entries that the broker h
 DUE: Final = 4194304  # DELAYED, and the time of its delivery has come
 NOT_DUE: Final = DELAYED | SENT | DUE
 """An entry whose marks among these are DELAYED alone may not be delivered yet."""
+TRACKED: Final = DELAYED | SENT
+"""An entry whose marks among these are DELAYED alone is in the tracker of delayed messages, not in replay (4.13)."""
 
 # `resetting`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     OVERTAKABLE,
     READ,
-    SENT,
+    TRACKED,
     State,
 )
 
@@ -53,7 +53,7 @@ def enqueue(state: State, slot: int) -> None:
         hashes[at].queue_first = slot if previous < 0 else first
         hashes[at].queue_last = slot if following < 0 else last
     hashes[at].near = slot
-    if entries[slot].marks & READ != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
+    if entries[slot].marks & READ != 0 and entries[slot].marks & TRACKED != DELAYED:
         state.common[0].in_replay += 1
 
 
@@ -79,7 +79,7 @@ def dequeue(state: State, slot: int) -> None:
     if hashes[at].near == slot:
         hashes[at].near = previous if previous >= 0 else following
     entries[slot].marks &= ~OVERTAKABLE
-    if entries[slot].marks & READ != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
+    if entries[slot].marks & READ != 0 and entries[slot].marks & TRACKED != DELAYED:
         state.common[0].in_replay -= 1
 
 
