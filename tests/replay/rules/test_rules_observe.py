@@ -249,4 +249,4 @@ if __name__ == "__main__":
     ways["in reverse order"] = in_reverse_order()
     ways["without waits"] = observers(("blocking",), lambda function: lambda *terms: None)
     ways["frozen"] = all_frozen()
-    print(json.dumps({"once": replayed(), **{way: replayed_with(exchanged) for way, exchanged in ways.items()}}))  # noqa: T201 - its output
+    print(json.dumps({"once": replayed(), **{way: replayed_with(exchanged) for way, exchanged in ways.items()}}))
