@@ -88,7 +88,7 @@ def test_the_image_is_pinned_to_a_minor_release_of_a_supported_python() -> None:
 
 @pytest.mark.heavy
 def test_the_compose_file_is_one() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE]
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
