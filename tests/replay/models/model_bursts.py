@@ -17,7 +17,8 @@ from typing import Final, Literal, NamedTuple
 
 from hash_sets import contains
 from local_replay import AUTO_SPLIT, SKEW_US, Replay, replayed
-from model_dispatcher import Bracket, Bug, Consumer, ModelDispatcher
+from model_broker import Bracket, ModelBroker
+from model_state import Bug, Consumer
 from recording_epochs import Judged, State, claims_of, judged
 
 from dispatch_audit.pipeline.replay.packing.refused import Refused
@@ -101,14 +102,14 @@ class Ran(NamedTuple):
     """A schedule that has been run."""
 
     plan: Plan
-    model: ModelDispatcher
+    model: ModelBroker
 
     @property
     def states(self) -> list[State]:
         """What the broker had, change by change."""
         joined: set[int] = set()
         states = []
-        for change in self.model.changes:
+        for change in self.model.dispatcher.changes:
             joined |= change.ranges.keys()
             present = frozenset(joined), frozenset(change.ranges)
             states.append(State(change.seq, f"{change.kind} {change.number}", present, change.ranges))
@@ -161,11 +162,11 @@ def outcome(rng: Random, plan: Plan, bug: Bug | None = None) -> Outcome:
     sent = [row for row in model.log.rows if (row["event"], row.get("phase")) == ("dispatch", "start")]
     in_force = [(row, bisect_left(began, row["seq"]) - 1) for row in sent]
     unjudged = sum(
-        number >= 0 and contains(replay.epochs[number].undecided, model.hashes[row["entry_id"]])
+        number >= 0 and contains(replay.epochs[number].undecided, model.state.hashes[row["entry_id"]])
         for row, number in in_force
     )
     epochs = judged(claims_of(replay.epochs), ran.states)
-    waiting = len(set(range(len(model.keys))) - model.acked)
+    waiting = len(set(range(len(model.state.keys))) - model.state.acked)
     return Outcome(plan, broken, replay.refused, epochs, len(sent), unjudged, waiting)
 
 
@@ -198,10 +199,10 @@ class _Bursts:
         self._plan = plan
         latencies_us = [rng.randint(0, 15_000) for _ in range(11)]
         sticky = plan.selector == "exclusive"
-        self.model = ModelDispatcher(latencies_us, SETTINGS[plan.selector], plan.version, bug, sticky)
+        self.model = ModelBroker(latencies_us, SETTINGS[plan.selector], plan.version, bug, sticky)
         self._names = 0
         if plan.snapshots != "never":
-            self.model.changed = self._snapshot
+            self.model.dispatcher.changed = self._snapshot
 
     def _snapshot(self) -> None:
         if self._plan.snapshots == "after each change":
@@ -235,7 +236,7 @@ class _Bursts:
         late_us = 0 if self._plan.sides == "exact" else _NEAR_US
         closes_us = [(rng.randint(0, 10_000), rng.randint(-late_us, late_us)) for _ in model.consumers]
         # Behind the last acknowledged entry, as an unload that loses acknowledgements does, or anywhere.
-        seek = rng.randint(0, len(model.keys)) if self._plan.reset == "seek" else None
+        seek = rng.randint(0, len(model.state.keys)) if self._plan.reset == "seek" else None
         model.reset(self._plan.reset, closes_us, seek)
         rng.shuffle(back)
         for name, ranges in back:

@@ -15,7 +15,7 @@ from examples import examples, share_of
 from hypothesis import given
 from hypothesis import strategies as st
 from model_bursts import Outcome, drawn, outcome, outcome_of_seed
-from model_dispatcher import Bug
+from model_state import Bug
 from test_model_dispatcher import FAULTS
 
 MANY: Final = 2_000

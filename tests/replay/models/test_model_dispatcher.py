@@ -10,7 +10,8 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Replay, replayed
-from model_dispatcher import Bug, Consumer, ModelDispatcher
+from model_broker import ModelBroker
+from model_state import Bug, Consumer
 
 KEYS: Final = [LOW, LOWEST, HIGH, HIGHEST]
 # Some for every consumer, so that whoever is passed over with one of them is sent another.
@@ -57,9 +58,9 @@ def schedules(
     return st.builds(Schedule, actions, latencies, st.sampled_from(changed), st.sampled_from(permits))
 
 
-def run(schedule: Schedule, version: str = "4.0.8", bug: Bug | None = None) -> ModelDispatcher:
+def run(schedule: Schedule, version: str = "4.0.8", bug: Bug | None = None) -> ModelBroker:
     """What the model makes of a schedule; then every consumer asks for plenty, and acknowledges all it gets."""
-    model = ModelDispatcher([1000 * ms for ms in schedule.latencies_ms], schedule.settings, version, bug)
+    model = ModelBroker([1000 * ms for ms in schedule.latencies_ms], schedule.settings, version, bug)
     model.publish(LOW)
     model.join(schedule.permits)
     model.run(100_000)
@@ -71,7 +72,7 @@ def run(schedule: Schedule, version: str = "4.0.8", bug: Bug | None = None) -> M
     return model
 
 
-def act(model: ModelDispatcher, kind: str, a: int, b: int) -> None:
+def act(model: ModelBroker, kind: str, a: int, b: int) -> None:
     """An action, as far as it is possible when its turn comes."""
     there = [consumer for consumer in model.consumers if consumer.open]
     if kind == "publish":
@@ -89,7 +90,7 @@ def act(model: ModelDispatcher, kind: str, a: int, b: int) -> None:
         _act_as(model, there[-1 if kind == "newest leaves" else a % len(there)], kind, b)
 
 
-def _act_as(model: ModelDispatcher, consumer: Consumer, kind: str, b: int) -> None:
+def _act_as(model: ModelBroker, consumer: Consumer, kind: str, b: int) -> None:
     received = sorted(consumer.received)
     if kind in ("leave", "newest leaves"):
         model.leave(consumer)
@@ -105,7 +106,7 @@ def _act_as(model: ModelDispatcher, consumer: Consumer, kind: str, b: int) -> No
         model.give_back(consumer, received[b % len(received)])
 
 
-def settle(model: ModelDispatcher) -> None:
+def settle(model: ModelBroker) -> None:
     model.run(1_000_000)
     if not model.consumers:
         model.join(1000)
@@ -123,7 +124,7 @@ def settle(model: ModelDispatcher) -> None:
     model.run(250_000)
 
 
-def audited(model: ModelDispatcher, schedule: Schedule, version: str = "4.0.8") -> Replay:
+def audited(model: ModelBroker, schedule: Schedule, version: str = "4.0.8") -> Replay:
     return replayed(model.log.rows, version=version, settings=schedule.settings)
 
 
@@ -136,7 +137,7 @@ NARROW: Final = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsume
 def test_a_correct_dispatcher_breaks_nothing(schedule: Schedule) -> None:
     model = run(schedule)
     # Else nothing could be late, and what is never sent breaks no order.
-    assert model.acked == set(range(len(model.keys)))
+    assert model.state.acked == set(range(len(model.state.keys)))
     replay = audited(model, schedule)
     assert replay.refused == []
     # What a nack lets through is permitted (E1), and what an in-flight replay read does (E7).
