@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql.types import ArrayType, DataType, StructType
 
+from dispatch_audit.pipeline.tables.schemas import DIAGNOSES, TABLES
 from dispatch_audit.pipeline.trace.manifest import Manifest, Recorder
 from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA, JSON_SCHEMA
 from dispatch_audit.recording.admin.stats_fields import OF_CONSUMER, OF_CURSOR, OF_LEDGER, OF_SUBSCRIPTION
@@ -14,7 +15,8 @@ from dispatch_audit.recording.admin.stats_fields import OF_CONSUMER, OF_CURSOR, 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "PERSONAL_DATA.md").read_text()
 JAVA = ROOT / "recorder" / "src" / "main" / "java"
-TABLE = [line.split("|")[1:-1] for line in PAGE.splitlines() if line.startswith("| `")]
+RECORDED, _, KEPT = PAGE.partition("## What audits keep of it")
+TABLE = [line.split("|")[1:-1] for line in RECORDED.splitlines() if line.startswith("| `")]
 NAMED = {name for first, *_ in TABLE for name in re.findall(r"`(\w+)`", first)}
 
 # The last row of the table: numbers of the broker's, of entries and of consumers, and words of the format.
@@ -116,3 +118,12 @@ def test_the_settings_that_leave_fields_out_are_those_of_the_recorder() -> None:
     (listed,) = re.findall(r"MAY_BE_LEFT_OUT = List\.of\((.*?)\)", source)
     named = re.findall(r"`LeaveOut=(\w+)`", PAGE)
     assert sorted(named) == sorted(constants[name] for name in listed.split(", "))
+
+
+def test_the_tables_that_repeat_keys_and_names_are_told_of() -> None:
+    first_cells = [line.split("|")[1] for line in KEPT.splitlines() if line.startswith("| `")]
+    repeats = re.compile(r"key|raw|headline|(?:\w+_)?(?:consumer|producer|holder|owner)_name")
+    found = {
+        table.name for table in (*TABLES.values(), DIAGNOSES) if any(repeats.fullmatch(c.name) for c in table.columns)
+    }
+    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == found

@@ -20,10 +20,10 @@ import org.apache.pulsar.common.util.Murmur3_32Hash;
 /**
  * Writes the key columns of a row: the sticky key as it is, or a keyed digest of it with its hash. One thread uses it.
  *
- * <p>Digests of one period have one secret, which is derived from the secret of the recorder and the period (RFC 5869: the
- * secret is a pseudorandom key already, so HKDF is its step {@code expand} with one block). Nobody can tell from digests of
- * two periods that they are of one key, unless he has the recorder's secret. The period of a message is that of its publish
- * time, which is part of the message: its publish and each of its dispatches have the same digest, on every broker.
+ * <p>Digests of one period have one secret, which is derived from the secret of the recorder and the period by the step
+ * {@code expand} of HKDF (RFC 5869), of which one block is enough. Whoever does not have the recorder's secret cannot tell
+ * that digests of two periods are of one key. The period of a message is that of its publish time, which is part of the
+ * message: its publish and each of its dispatches have the same digest, on every broker with the secret.
  */
 final class Keys {
     /** Where the broker found the sticky key (contract 1.1). */
@@ -59,8 +59,6 @@ final class Keys {
     private final Mac secret;
     private final long periodMs;
     private final Map<Long, Mac> digests = new LinkedHashMap<>(PERIODS, 0.75f, true) {
-        private static final long serialVersionUID = 1;
-
         @Override
         protected boolean removeEldestEntry(Map.Entry<Long, Mac> eldest) {
             return size() > PERIODS;

@@ -6,8 +6,7 @@ final class Rows {
     }
 
     /** The part of a message's metadata that a trace keeps. */
-    record Message(Group topic, Keys.Key key, int batchSize, String producer, long sequenceId, long publishTimeMs,
-                   long deliverAtMs) {
+    record Message(Group topic, Keys.Key key, int batchSize, String producer, long sequenceId, long deliverAtMs) {
     }
 
     /** Position of an entry, or of a part of a batch. */
@@ -53,7 +52,8 @@ final class Rows {
             if (message.producer() != null) {
                 line.raw(PRODUCER).text(message.producer());
             }
-            line.raw(SEQUENCE).number(message.sequenceId()).raw(TIME).number(message.publishTimeMs()).raw(SIZE).number(sizeBytes);
+            line.raw(SEQUENCE).number(message.sequenceId()).raw(TIME).number(message.key().publishTimeMs())
+                    .raw(SIZE).number(sizeBytes);
             if (message.deliverAtMs() > 0) {
                 line.raw(DELIVER_AT).number(message.deliverAtMs());
             }

@@ -47,9 +47,9 @@ final class Traffic {
         } finally {
             headersAndPayload.readerIndex(from);
         }
-        context.setProperty(MESSAGE, new Rows.Message(topic, Keys.Key.of(metadata), metadata.getNumMessagesInBatch(),
-                recording.leavesOut(Settings.PRODUCER_NAME) ? null : producer.getProducerName(), metadata.getSequenceId(), metadata.getPublishTime(),
-                metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0));
+        String name = recording.leavesOut(Settings.PRODUCER_NAME) ? null : producer.getProducerName();
+        context.setProperty(MESSAGE, new Rows.Message(topic, Keys.Key.of(metadata), metadata.getNumMessagesInBatch(), name,
+                metadata.getSequenceId(), metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0));
     }
 
     void published(long ledgerId, long entryId, Topic.PublishContext context) {

@@ -86,7 +86,7 @@ public final class WriterBenchmark {
             for (int i = begin; i < begin + 100; i++) {
                 metadata.setSequenceId(i).setPublishTime(System.currentTimeMillis()).setPartitionKey("key-" + i % KEYS);
                 recording.put(new Rows.Publish(recording.now(), 7, i, 1_100, new Rows.Message(topic, Keys.Key.of(metadata), 1,
-                        metadata.getProducerName(), metadata.getSequenceId(), metadata.getPublishTime(), 0)));
+                        metadata.getProducerName(), metadata.getSequenceId(), 0)));
             }
             for (int i = begin; i < begin + 100; i++) {
                 metadata.setPartitionKey("key-" + i % KEYS);
