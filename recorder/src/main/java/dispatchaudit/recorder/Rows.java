@@ -50,10 +50,10 @@ final class Rows {
                     .raw(BATCH).number(message.batchSize());
             keys.write(line, message.key(), null);
             if (message.producer() != null) {
-                line.raw(PRODUCER).text(message.producer());
+                // Without its producer a sequence id would be taken for that of another one's chunk.
+                line.raw(PRODUCER).text(message.producer()).raw(SEQUENCE).number(message.sequenceId());
             }
-            line.raw(SEQUENCE).number(message.sequenceId()).raw(TIME).number(message.key().publishTimeMs())
-                    .raw(SIZE).number(sizeBytes);
+            line.raw(TIME).number(message.key().publishTimeMs()).raw(SIZE).number(sizeBytes);
             if (message.deliverAtMs() > 0) {
                 line.raw(DELIVER_AT).number(message.deliverAtMs());
             }
