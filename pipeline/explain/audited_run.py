@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.tables.tables import Tables, of_run
+from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run
 from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
 from dispatch_audit.pipeline.windows import chain
@@ -96,7 +96,7 @@ def finding_with(tables: Tables, finding_id: str) -> Row:
         raise UsageError(f"{finding_id} is no id of a finding", "ids are the 12 hex digits in violations.finding_id")
     if "finding_id" not in (_columns(tables, "violations")):
         raise UsageError(f"{tables.target}: the findings have no ids yet", "audit again with this version")
-    found = tables.query("violations", "*", f"WHERE finding_id = '{finding_id}'")
+    found = tables.query("violations", every_column(tables, "violations"), f"WHERE finding_id = '{finding_id}'")
     if not found:
         raise UsageError(
             f"{tables.target} has no finding {finding_id}", "take an id from violations.finding_id or from a report"

@@ -1,6 +1,6 @@
 """A story, or the state of a subscription at a moment, as text for a terminal; plain lines where it is piped.
 
-The first lines answer the question: the finding in a sentence, and who owned the hash (Q15).
+The first lines answer the question: the finding, part by part, and who owned the hash (Q15).
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.explain.at_moment import Row, StateAtMoment
 from dispatch_audit.pipeline.explain.story import Story
 from dispatch_audit.pipeline.explain.wording import StoryWords
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.query import finding_in
 from dispatch_audit.pipeline.report.wording import consumer, duration, moment, printable
 
 # Rows of each kind that a moment shows.
@@ -20,6 +21,8 @@ _SHOWN = 10
 # Ranges of a consumer that are named: a consistent hashing ring gives it a hundred.
 _RANGES = 3
 _MARK = ">>"
+# Characters of the label of a part.
+_PART = 9
 # Characters of a time.
 _TIME = 23
 
@@ -66,9 +69,7 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text]:
         reason = finding["known_bug"] or finding["permitted_by"]
         label = finding["severity"].replace("_", " ") + (f" ({printable(reason)})" if reason else "")
         yield Text.assemble((f"{finding['rule']}: {label}", "bold"), f"  {finding['finding_id']}")
-        yield Text(f"  {printable(finding['explanation'])}")
-        for event in finding["evidence"]:
-            yield Text(f"  - {printable(event)}")
+        yield from _parts(finding)
     if story.sticky_hash is not None:
         key = f" (key {printable(story.key)})" if story.key is not None else ""
         yield Text.assemble(("Hash", "bold"), f"    {story.sticky_hash}{key}")
@@ -86,6 +87,14 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text]:
             "this version judges it otherwise",
             style="yellow",
         )
+
+
+def _parts(finding: Row) -> Iterator[Text]:
+    """Yields what a finding says, part by part, and the rows that prove it."""
+    parts = {**finding_in(finding).parts, "rows": finding["evidence"]}
+    for label, texts in parts.items():
+        for at, text in enumerate(texts):
+            yield Text.assemble((f"  {'' if at else label:{_PART}}", "dim"), printable(text))
 
 
 def _lines(story: Story) -> Iterator[_Line]:

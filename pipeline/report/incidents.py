@@ -1,24 +1,21 @@
 """Findings with one cause as one incident: a join that let thirteen entries overtake is one thing to look at.
 
-The cause of a finding is the membership change that its sentence names, with the consumer that got the entry; else the
+The cause of a finding is the membership change that its words name, with the consumer that got the entry; else the
 known bug or the exception behind it; else that consumer. Findings of several rules, severities or subscriptions are
 never one incident.
 """
 
-import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from dispatch_audit.pipeline.contract.known_bugs import labels_in
 from dispatch_audit.pipeline.contract.severity import Severity
-from dispatch_audit.pipeline.report.said import Said, said
 from dispatch_audit.pipeline.report.summary import Finding
 
 # Each of its findings is about a setting of its own.
 _EACH_ALONE: Final = "settings_mismatch"
-# `F2`, or `F6 (#23200, #26677)`.
-_LABEL: Final = re.compile(r"[^,(]+(?:\([^)]*\))?")
 
 
 @dataclass(frozen=True)
@@ -27,11 +24,9 @@ class Incident:
 
     Attributes:
         findings: at least one, the worst first.
-        said: the sentence of each in its parts.
     """
 
     findings: tuple[Finding, ...]
-    said: tuple[Said, ...]
 
     @property
     def worst(self) -> Finding:
@@ -60,51 +55,41 @@ class Incident:
 
     @property
     def change(self) -> str | None:
-        """The membership change behind them, such as `join c2`; None: their sentences name none."""
-        return self.said[0].change
+        """The membership change behind them, such as `join c2`; None: their words name none."""
+        return self.worst.change
 
     @cached_property
     def reason(self) -> str:
         """The bugs or the exception behind them, as tables name them; empty: there is none."""
         reasons = (finding.known_bug or finding.permitted_by or "" for finding in self.findings)
-        return ", ".join(dict.fromkeys(label for of in reasons for label in _labels(of)))
-
-    @cached_property
-    def bugs(self) -> tuple[str, ...]:
-        """The known bugs behind them, each with its title."""
-        return tuple(dict.fromkeys(bug for of in self.said for bug in of.bugs))
+        return ", ".join(dict.fromkeys(label for of in reasons for label in labels_in(of)))
 
     @cached_property
     def remedies(self) -> tuple[str, ...]:
         """What helps, each way out once."""
-        return tuple(dict.fromkeys(of.remedy for of in self.said if of.remedy))
+        return tuple(dict.fromkeys(finding.remedy for finding in self.findings if finding.remedy))
 
     @cached_property
     def why(self) -> tuple[str, ...]:
-        """The different reasons for their verdicts."""
-        return tuple(dict.fromkeys(why for of in self.said for why in of.why))
+        """The different reasons for their verdicts, those of the worst finding first."""
+        return tuple(dict.fromkeys(why for finding in self.findings for why in finding.why))
 
 
 def incidents(findings: Iterable[Finding]) -> list[Incident]:
     """Returns the incidents, each where its first finding stood."""
-    by_cause: dict[Hashable, list[tuple[Finding, Said]]] = {}
+    by_cause: dict[Hashable, list[Finding]] = {}
     for finding in findings:
-        parts = said(finding.explanation)
-        by_cause.setdefault(_cause(finding, parts), []).append((finding, parts))
-    return [Incident(*map(tuple, zip(*of_cause, strict=True))) for of_cause in by_cause.values()]
+        by_cause.setdefault(_cause(finding), []).append(finding)
+    return [Incident(tuple(of_cause)) for of_cause in by_cause.values()]
 
 
-def _cause(finding: Finding, parts: Said) -> Hashable:
+def _cause(finding: Finding) -> Hashable:
     # A stall of the whole subscription is something else than one of a hash.
     of = (finding.rule, finding.severity, finding.topic, finding.subscription, finding.sticky_hash is None)
     if finding.rule == _EACH_ALONE:
         return (*of, finding.explanation)
     # Of several bugs the first is the closest.
-    closest = next(iter(_labels(finding.known_bug or finding.permitted_by or "")), None)
-    if parts.change is not None:
-        return (*of, closest, parts.change, finding.broker, finding.consumer)
+    closest = next(iter(labels_in(finding.known_bug or finding.permitted_by or "")), None)
+    if finding.change is not None:
+        return (*of, closest, finding.change, finding.broker, finding.consumer)
     return (*of, closest) if closest else (*of, None, finding.broker, finding.consumer)
-
-
-def _labels(reason: str) -> list[str]:
-    return [label.strip() for label in _LABEL.findall(reason)]

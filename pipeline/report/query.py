@@ -130,7 +130,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         from_ts_us=run["from_ts_us"],
         to_ts_us=run["to_ts_us"],
         rules=rules,
-        findings=_accepted_last([_finding(row) for of_rule in findings for row in of_rule]),
+        findings=_accepted_last([finding_in(row) for of_rule in findings for row in of_rule]),
         causes=total_causes([causes]),
         blocks=_reasons_first([_block(row) for row in blocks]),
         refused={row["reason"]: row["number"] for row in refused},
@@ -171,11 +171,6 @@ def _accepted(violations: _Ask) -> dict[tuple[str, str, str], dict[Severity, int
     for row in violations(select=f"{group}, count(*) AS number", where="accepted", rest=f"GROUP BY {group}"):
         found.setdefault((row["topic"], row["subscription"], row["rule"]), {})[row["severity"]] = row["number"]
     return found
-
-
-def _finding(row: _Row) -> Finding:
-    # Tables of an older version have no such column.
-    return _record(Finding, row | {"accepted": bool(row["accepted"])})
 
 
 def _accepted_last(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -326,6 +321,12 @@ def _refused(quarantine: _Ask, number: int) -> list[_Row]:
     if not number:
         return []
     return quarantine(select="reason, count(*) AS number", rest="GROUP BY reason ORDER BY number DESC, reason")
+
+
+def finding_in(row: Mapping[str, Any]) -> Finding:
+    """Returns a finding with the columns of a row of `violations`, which an older version may have written."""
+    parts = {"what": row["what"] or row["explanation"], "why": row["why"] or []}
+    return _record(Finding, {**row, **parts, "accepted": bool(row["accepted"])})
 
 
 def _record(kind: type[Record], row: _Row) -> Record:

@@ -92,6 +92,12 @@ class Finding:
     """A row of `violations`, as far as a report shows it.
 
     Attributes:
+        explanation: all parts in a sentence.
+        what: what happened; of a row that an older version of the audit wrote, the whole sentence.
+        against: what contradicts it; None: it is wrong by itself.
+        why: the reasons for the verdict.
+        remedy: what helps; None: nothing is known to.
+        change: the membership change behind it, such as `join c2`; None: its words name none.
         finding_id: the same in every audit of the trace; None: an older version of the audit wrote the row.
         accepted: whether the baseline of the audit accepts it.
     """
@@ -108,6 +114,11 @@ class Finding:
     known_bug: str | None
     explanation: str
     evidence: tuple[str, ...]
+    what: str
+    against: str | None = None
+    why: tuple[str, ...] = ()
+    remedy: str | None = None
+    change: str | None = None
     ledger_id: int | None = None
     entry_id: int | None = None
     consumer: int | None = None
@@ -122,6 +133,17 @@ class Finding:
     def row(self) -> str:
         """The row that completes the finding, as a text names it."""
         return f"seq {self.seq}" if self.broker is None else f"seq {self.seq} of {self.broker}"
+
+    @property
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """What the finding says, by a label: the texts of each part that it has."""
+        texts = {
+            "what": (self.what,),
+            "against": (self.against or "",),
+            "why": self.why,
+            "remedy": (self.remedy or "",),
+        }
+        return {label: told for label, of_part in texts.items() if (told := tuple(filter(None, of_part)))}
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,9 @@ def test_the_event_that_completes_a_finding_is_marked_and_in_the_middle() -> Non
     (marked,) = [line for line in lines if line.startswith(">>")]
     assert marked.endswith("<- completes the finding")
     assert lines[0] == f"ownership: violation  {finding['finding_id']}"
-    assert finding["explanation"] in lines[1]
+    assert lines[1] == f"  what     {finding['what']}"
+    assert lines[2] == f"  against  {finding['against']}"
+    assert lines[3] == f"  rows     {finding['evidence'][0]}"
 
 
 def test_the_owner_at_a_moment_is_in_the_first_lines() -> None:

@@ -48,7 +48,9 @@ FINDING = Finding(
     key="order-7",
     permitted_by=None,
     known_bug=None,
-    explanation="entry 7:120 of hash 4711 went to blue (consumer 2), however red (consumer 1) still held 7:118",
+    explanation="entry 7:120 of hash 4711 went to blue (consumer 2), but red (consumer 1) still held 7:118",
+    what="entry 7:120 of hash 4711 went to blue (consumer 2)",
+    against="red (consumer 1) still held 7:118",
     evidence=("seq 10: 7:118 dispatched to red (consumer 1)", "seq 20: 7:120 dispatched to blue (consumer 2)"),
     finding_id="3f2a9c04d1b7",
 )
@@ -65,6 +67,7 @@ DUPLICATE = Finding(
     permitted_by=None,
     known_bug="F10",
     explanation="entry 7:130 was sent twice",
+    what="entry 7:130 was sent twice",
     evidence=("seq 31: 7:130 dispatched to blue (consumer 2)",),
     finding_id="90be55a1c2d3",
 )
@@ -183,6 +186,11 @@ _HOSTILE_FINDING = replace(
     subscription=HOSTILE,
     key=HOSTILE,
     explanation=f"entry 7:120 went to {HOSTILE}",
+    what=f"entry 7:120 went to {HOSTILE}",
+    against=f"{HOSTILE} held it",
+    why=(HOSTILE,),
+    remedy=HOSTILE,
+    change=f"join {HOSTILE}",
     evidence=(f"seq 10: 7:118 dispatched to {HOSTILE}",),
 )
 _HOSTILE_COUNTS = counts("single_holder", 1, violation=1)

@@ -57,7 +57,8 @@ def test_an_annotation_a_finding() -> None:
     assert holder == (
         "error",
         {"file": "traces/0/events.jsonl", "title": "single_holder: violation"},
-        f"{FINDING.explanation} ({FINDING.topic}, {FINDING.subscription}). Its events: {EXPLAIN}",
+        f"what: {FINDING.what}\nagainst: {FINDING.against}\nwhere: {FINDING.topic}, {FINDING.subscription}\n"
+        f"more: {EXPLAIN}",
     )
     assert duplicate[1]["title"] == "early_duplicate: known bug (F10)"
 
@@ -85,8 +86,15 @@ def test_one_trace_does_not_take_up_all_the_room() -> None:
 def test_names_of_clients_do_not_steer_the_runner() -> None:
     ((name, properties, data),) = commands(OF_HOSTILES)
     assert (name, set(properties)) == ("error", {"file", "title"})
-    told = f"entry 7:120 went to {printable(HOSTILE)} ({printable(HOSTILE)}, {printable(HOSTILE)})"
-    assert data == f"{told}. Its events: {EXPLAIN}"
+    name = printable(HOSTILE)
+    assert data.split("\n") == [
+        f"what: entry 7:120 went to {name}",
+        f"against: {name} held it",
+        f"why: {name}",
+        f"remedy: {name}",
+        f"where: {name}, {name}",
+        f"more: {EXPLAIN}",
+    ]
 
 
 def test_a_path_or_a_bug_does_not_end_its_property() -> None:
@@ -94,7 +102,7 @@ def test_a_path_or_a_bug_does_not_end_its_property() -> None:
     text = annotations(Summary("/tmp/report", TABLES, (run,)), [trace_at(Path.cwd() / "a,b::c %")])
     _, properties, data = parsed(text)
     assert properties == {"file": "a,b::c %/events.jsonl", "title": "early_duplicate: known bug (F4, F2 (::))"}
-    assert data.startswith(DUPLICATE.explanation)
+    assert data.startswith(f"what: {DUPLICATE.what}\n")
 
 
 def test_a_time_without_progress_is_a_warning(tmp_path: Path) -> None:

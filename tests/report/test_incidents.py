@@ -7,23 +7,21 @@ import pytest
 from report_rows import BROKEN, FINDING, TABLES, counts
 from rich.console import Console
 
-from dispatch_audit.pipeline.contract.known_bugs import catalogue, sentence
-from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.report.incidents import incidents
-from dispatch_audit.pipeline.report.said import said
 from dispatch_audit.pipeline.report.summary import Finding, Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
 from dispatch_audit.pipeline.report.text.report import Shown, print_report
 
+_STALLED = replace(FINDING, rule="stalled", against=None)
 _F2 = "known bug F2: An entry that waited goes to a consumer that joined later"
 _F4 = "known bug F4: A rolling restart combines F1 to F3"
+_WAITED = "the entry was read before the receiver joined and waited"
 _WAY_OUT = "Use the draining dispatcher of 4.0.7, 4.1.1 or 4.2."
 
 
 def overtaking(number: int, change: str = "join blue", bugs: str = "F2", consumer: int = 2) -> Finding:
     """A finding of `single_holder`: entry 7:number went to a consumer that had just joined, while another held one."""
     holder = 3 + number % 2
-    why = "; ".join([_F2, _F4] if "F4" in bugs else [_F2])
     return replace(
         FINDING,
         severity="known_bug",
@@ -37,11 +35,11 @@ def overtaking(number: int, change: str = "join blue", bugs: str = "F2", consume
         consumer_name="blue",
         other_consumer=holder,
         other_consumer_name=f"holder-{holder}",
-        explanation=(
-            f"entry 7:{number} of hash 4711 went to blue (consumer {consumer}) at noon (seq {100 + number}), because "
-            f"this consumer owns the hash in epoch 16 ({change}), but holder-{holder} (consumer {holder}) still held "
-            f"entry 7:0; the entry was read before the receiver joined and waited; {why}. {_WAY_OUT}"
-        ),
+        what=f"entry 7:{number} of hash 4711 went to blue (consumer {consumer})",
+        against=f"holder-{holder} (consumer {holder}) still held entry 7:0",
+        why=(_WAITED, _F2, _F4) if "F4" in bugs else (_WAITED, _F2),
+        remedy=_WAY_OUT,
+        change=change,
         finding_id=f"{number:012x}",
     )
 
@@ -58,12 +56,11 @@ def test_entries_that_one_join_let_overtake_are_one_incident_with_all_its_facts(
     text = text_of([overtaking(at, bugs="F2, F4 (#23307)" if at == 1 else "F2") for at in range(1, 14)])
     assert "\nThe worst incident\n  known bug (F2, F4 (#23307))  single_holder: 13 entries, one join of blue\n" in text
     for line in (
-        "what     entry 7:1 of hash 4711 went to blue (consumer 2) at noon (seq 101), because this consumer owns the "
-        "hash in epoch 16 (join blue)",
+        "what     entry 7:1 of hash 4711 went to blue (consumer 2)",
         "against  holder-4 (consumer 4) still held entry 7:0",
         "alike    12 findings more up to 2026-01-01 00:00:01.263 (seq 113), keys order-0, order-1 and order-2, against "
         "holder-4 (consumer 4) and holder-3 (consumer 3)",
-        "why      the entry was read before the receiver joined and waited",
+        f"why      {_WAITED}",
         f"         {_F2}",
         f"         {_F4}",
         f"remedy   {_WAY_OUT}",
@@ -103,7 +100,7 @@ def test_what_a_bug_did_without_a_change_is_one_incident_whoever_it_hit() -> Non
             known_bug="#23845",
             sticky_hash=at,
             consumer=at,
-            explanation=f"entry 1:{at} of hash {at} waited for 2 s; known bug #23845: A hash stays blocked. Upgrade.",
+            what=f"entry 1:{at} of hash {at} waited for 2 s",
         )
         for at in range(5)
     ]
@@ -112,19 +109,20 @@ def test_what_a_bug_did_without_a_change_is_one_incident_whoever_it_hit() -> Non
 
 def test_a_stall_of_the_subscription_is_no_stall_of_a_hash_and_both_are_said() -> None:
     of_hashes = [
-        replace(FINDING, rule="stalled", sticky_hash=at, ledger_id=1, entry_id=at, explanation=f"entry 1:{at} waited")
-        for at in range(3)
+        replace(_STALLED, sticky_hash=at, ledger_id=1, entry_id=at, what=f"entry 1:{at} waited") for at in range(3)
     ]
-    of_all = replace(FINDING, rule="stalled", sticky_hash=None, explanation="no entry was sent to any consumer")
+    of_all = replace(_STALLED, sticky_hash=None, what="no entry was sent to any consumer")
     text = text_of([*of_hashes, of_all])
     assert "  violation  stalled: 3 hashes\n" in text
-    for sentence_of_one in ("entry 1:0 waited", "entry 1:1 waited", "entry 1:2 waited", of_all.explanation):
+    for sentence_of_one in ("entry 1:0 waited", "entry 1:1 waited", "entry 1:2 waited", of_all.what):
         assert f" {sentence_of_one}\n" in text
 
 
 def test_findings_that_are_about_no_entry_are_all_said_up_to_a_few() -> None:
     counters = [
-        replace(FINDING, rule="impossible_counter", severity="info", explanation=f"the broker reports {-at} messages")
+        replace(
+            FINDING, rule="impossible_counter", severity="info", against=None, what=f"the broker reports {-at} messages"
+        )
         for at in range(1, 7)
     ]
     text = text_of(counters, incidents_max=9)
@@ -137,25 +135,15 @@ def test_each_setting_is_an_incident_of_its_own() -> None:
     assert len(incidents(claims)) == 2
 
 
-def test_the_parts_of_a_sentence_have_all_its_words() -> None:
-    parts = said(overtaking(1, bugs="F2, F4").explanation)
-    assert parts.change == "join blue"
-    assert parts.against == "holder-4 (consumer 4) still held entry 7:0"
-    assert parts.why == ("the entry was read before the receiver joined and waited",)
-    assert (parts.bugs, parts.remedy) == ((_F2, _F4), _WAY_OUT)
+def test_reasons_beyond_those_of_the_worst_finding_are_counted() -> None:
+    worst = replace(overtaking(1), why=("a", "b", "c", "d"))
+    others = [replace(overtaking(at), why=("a", f"of {at}")) for at in range(2, 5)]
+    assert "\n  why      a\n           b\n           c\n           d\n           and 3 more of this kind\n" in text_of(
+        [worst, *others]
+    )
 
 
-@pytest.mark.parametrize("bug", catalogue())
-def test_the_remedy_of_every_known_bug_is_told_from_its_title(bug: str) -> None:
-    release = Release(catalogue()[bug].introduced[0])
-    parts = said(f"entry 1:1 was sent twice; {sentence([bug], release)}")
-    assert parts.bugs == (f"known bug {bug}: {catalogue()[bug].title.removesuffix('.')}",)
-    assert parts.remedy == catalogue()[bug].way_out(release)
-
-
-@pytest.mark.parametrize("name", ["a, but b", "a; b", "a (join b), c", "; known bug F2: x. y"])
-def test_a_name_with_words_of_the_sentence_moves_a_border_and_loses_nothing(name: str) -> None:
-    finding = replace(FINDING, explanation=f"entry 1:1 went to {name} (consumer 1), but {name} (consumer 2) held it")
-    text = text_of([finding])
-    for word in finding.explanation.replace(";", " ").replace(",", " ").split():
-        assert word in text or word == "but"
+def test_a_reset_is_a_change_without_a_name() -> None:
+    assert "  known bug (F2)  single_holder: 2 entries, one reset\n" in text_of(
+        [overtaking(at, change="reset") for at in (1, 2)]
+    )

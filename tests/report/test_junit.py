@@ -96,7 +96,8 @@ def test_a_broken_rule_fails_with_its_worst_finding_and_the_evidence() -> None:
     assert failure.attrib["message"] == f"13 violation, 2 permitted: violation, key order-7: {FINDING.explanation}"
     assert failure.text is not None
     explain = "dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7"
-    assert failure.text.splitlines()[1:] == [f"  {line}" for line in (*FINDING.evidence, explain)]
+    parts = (f"what: {FINDING.what}", f"against: {FINDING.against}")
+    assert failure.text.splitlines()[1:] == [f"  {line}" for line in (*parts, *FINDING.evidence, explain)]
 
 
 def test_a_known_bug_is_named() -> None:

@@ -6,7 +6,7 @@ from ways import Way, by_path, held
 
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.report.query import summarise
+from dispatch_audit.pipeline.report.query import finding_in, summarise
 from dispatch_audit.pipeline.report.summary import CauseTotals, Summary
 from dispatch_audit.pipeline.tables.schemas import TABLES
 
@@ -219,3 +219,16 @@ def test_tables_can_be_opened_by_what_the_summary_says(spark: SparkSession, summ
 def test_a_run_that_did_not_happen_is_a_usage_error(way: Way, summary: Summary) -> None:
     with pytest.raises(UsageError, match="has no run dddd"):
         summarise(way.spark, summary.tables["runs"].removesuffix("/runs"), ["aaaa", "dddd"])
+
+
+def test_a_finding_is_read_with_its_parts_and_one_of_an_older_version_with_its_sentence() -> None:
+    row = dict.fromkeys(column.name for column in TABLES["violations"].columns) | finding("ownership", 7, "violation")
+    older = finding_in(row)
+    assert (older.what, older.against, older.why, older.remedy) == ("ownership at 7", None, (), None)
+    parts = {"what": "it went to c1", "against": "c2 owns it", "why": ["a", "b"], "remedy": "Upgrade."}
+    assert finding_in({**row, **parts}).parts == {
+        "what": ("it went to c1",),
+        "against": ("c2 owns it",),
+        "why": ("a", "b"),
+        "remedy": ("Upgrade.",),
+    }

@@ -81,7 +81,10 @@ def test_a_result_says_what_how_bad_and_where() -> None:
     (location,) = result["locations"]
     assert location["physicalLocation"] == {"artifactLocation": {"uri": "traces/0/events.jsonl"}}
     assert location["logicalLocations"][0]["fullyQualifiedName"] == f"{FINDING.topic}, {FINDING.subscription}"
-    assert (result["properties"]["seq"], result["properties"]["evidence"]) == (20, list(FINDING.evidence))
+    told = result["properties"]
+    assert (told["seq"], told["evidence"]) == (20, list(FINDING.evidence))
+    assert (told["what"], told["against"]) == (FINDING.what, FINDING.against)
+    assert (told["why"], told["remedy"]) == ([], None)
 
 
 def test_the_index_of_a_rule_is_its_place_among_the_rules() -> None:

@@ -241,7 +241,7 @@ def test_a_verbose_report_has_the_table_of_the_rules_and_the_names_of_the_tables
 
 def findings_of(rule: str, number: int) -> list[Finding]:
     """Findings that have nothing in common but their rule: each entry went to another consumer."""
-    return [replace(FINDING, rule=rule, consumer=at, explanation=f"{rule} number {at}") for at in range(number)]
+    return [replace(FINDING, rule=rule, consumer=at, what=f"{rule} number {at}") for at in range(number)]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_of_many_traces_the_worst_are_named_above_the_answers() -> None:
 
 
 def test_names_of_clients_do_not_steer_the_terminal() -> None:
-    finding = replace(FINDING, key="\x1b]0;owned\x07[bold]", explanation="[red]\x1b[2J")
+    finding = replace(FINDING, key="\x1b]0;owned\x07[bold]", what="[red]\x1b[2J")
     text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, findings=(finding,)),)))
     assert "\x1b" not in text
     assert "\x07" not in text

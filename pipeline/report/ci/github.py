@@ -24,6 +24,8 @@ from dispatch_audit.pipeline.trace import Trace
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 # GitHub shows no more annotations of each level and step.
 _ANNOTATIONS = 10
+# As the message of a command has it.
+_LINE_END = "%0A"
 # Findings listed for each trace.
 _LISTED = 20
 # GitHub drops the page of a step if it exceeds 1 MiB; other commands of the step may write to it too.
@@ -63,11 +65,13 @@ def _command(finding: Finding, location: SourceLocation, target: str) -> str:
     reason = finding.known_bug or finding.permitted_by
     title = f"{finding.rule}: {finding.severity.replace('_', ' ')}{f' ({reason})' if reason else ''}"
     line = "" if location.line is None else f",line={location.line}"
-    message = f"{finding.explanation} ({finding.topic}, {finding.subscription})"
+    lines = [f"{label}: {text}" for label, texts in finding.parts.items() for text in texts]
+    lines.append(f"where: {finding.topic}, {finding.subscription}")
     if finding.finding_id is not None:
-        message += f". Its events: {explain_command(target, finding.finding_id)}"
+        lines.append(f"more: {explain_command(target, finding.finding_id)}")
     name = _COMMANDS[LEVELS[finding.severity]]
-    return f"::{name} file={_property(location.path)}{line},title={_property(title)}::{_data(message)}\n"
+    message = _LINE_END.join(map(_data, lines))
+    return f"::{name} file={_property(location.path)}{line},title={_property(title)}::{message}\n"
 
 
 def _data(text: str) -> str:

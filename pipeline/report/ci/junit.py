@@ -134,7 +134,9 @@ def _sentence(findings: Sequence[Finding]) -> str:
 def _with_evidence(findings: Sequence[Finding], target: str) -> str:
     lines: list[str] = []
     for finding in findings[:_SHOWN]:
-        lines += [_named(finding), *(f"  {printable(event)}" for event in finding.evidence)]
+        lines.append(f"{_label(finding)}:")
+        lines += [f"  {label}: {printable(text)}" for label, texts in finding.parts.items() for text in texts]
+        lines += [f"  {printable(event)}" for event in finding.evidence]
         if finding.finding_id is not None:
             lines.append(f"  {printable(explain_command(target, finding.finding_id))}")
     return "\n".join(lines)
@@ -142,7 +144,11 @@ def _with_evidence(findings: Sequence[Finding], target: str) -> str:
 
 def _named(finding: Finding) -> str:
     """Returns the explanation of a finding after its severity, its bug or exception, and its key."""
+    return f"{_label(finding)}: {printable(finding.explanation)}"
+
+
+def _label(finding: Finding) -> str:
     reason = finding.known_bug or finding.permitted_by
     label = finding.severity.replace("_", " ") + (f" ({printable(reason)})" if reason else "")
     key = f", key {printable(finding.key)}" if finding.key is not None else ""
-    return f"{label}{key}: {printable(finding.explanation)}"
+    return f"{label}{key}"

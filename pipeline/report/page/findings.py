@@ -71,26 +71,32 @@ def _view(
         )
     reason = finding.known_bug or finding.permitted_by or ""
     subscription = f"{finding.topic}, {finding.subscription}"
-    text = sentence(printable(finding.explanation)[:_TEXT_MAX])
     accepted = "accepted" if finding.accepted else ""
     key, identity = finding.key or "", finding.finding_id or ""
-    searched = (finding.rule, finding.severity, accepted, reason, text, key, subscription, identity)
+    searched = (finding.rule, finding.severity, accepted, reason, finding.explanation, key, subscription, identity)
     return FindingView(
         anchor=f"finding-{finding.finding_id or number}",
         rule=finding.rule,
         severity=finding.severity,
         reason=reason,
-        explanation=text,
+        what=sentence(_shown(finding.what)),
+        against=_shown(finding.against or ""),
+        why=tuple(map(_shown, finding.why)),
+        remedy=_shown(finding.remedy or ""),
         key=None if finding.key is None else printable(finding.key),
         sticky_hash="" if at_hash is None else str(at_hash),
         at=f"{moment(finding.ts_us)} UTC, {finding.row}",
         subscription=printable(subscription),
-        evidence=tuple(printable(event)[:_TEXT_MAX] for event in finding.evidence[:_EVIDENCE_MAX]),
+        evidence=tuple(map(_shown, finding.evidence[:_EVIDENCE_MAX])),
         command=explain_command(target, finding.finding_id) if finding.finding_id else "",
         accepted=finding.accepted,
-        search=" ".join(searched).lower()[:_TEXT_MAX],
+        search=printable(" ".join(searched)).lower()[:_TEXT_MAX],
         story=story,
     )
+
+
+def _shown(text: str) -> str:
+    return printable(text)[:_TEXT_MAX]
 
 
 def rule_views(rules: Sequence[RuleCounts]) -> tuple[RuleView, ...]:

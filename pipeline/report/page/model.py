@@ -92,6 +92,10 @@ class FindingView:
     Attributes:
         anchor: unique in the page.
         reason: the bug or the exception behind it; may be empty.
+        what: what happened.
+        against: what contradicts it; empty: it is wrong by itself.
+        why: the reasons for the verdict.
+        remedy: what helps; empty: nothing is known to.
         story: rows of its timeline; empty: it has none.
         command: the command that shows it; empty: it has no id.
         accepted: whether the baseline accepts it.
@@ -102,7 +106,10 @@ class FindingView:
     rule: str
     severity: Severity
     reason: str
-    explanation: str
+    what: str
+    against: str
+    why: tuple[str, ...]
+    remedy: str
     key: str | None
     sticky_hash: str
     at: str

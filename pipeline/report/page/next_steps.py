@@ -1,11 +1,7 @@
 """What to do next: about the worst finding, about known bugs, about what held messages up, and about refused rows."""
 
-import re
 from collections.abc import Iterator, Sequence
 
-from dispatch_audit.pipeline.contract.known_bugs import catalogue, release_of
-from dispatch_audit.pipeline.contract.profile import profile_named
-from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.answers import lacking, missing_in, to_record
 from dispatch_audit.pipeline.report.page.model import FindingView
@@ -34,9 +30,9 @@ def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[s
     elif is_worth_a_look(run, unproven=not missing) and findings:
         worst = findings[0]
         yield f"Look at the worst finding ({worst.rule}), and the events around it.", worst.anchor
-    release = release_of(run.pulsar_version, profile_named(run.profile))
-    for remedy in remedies((finding.reason for finding in findings if finding.severity == "known_bug"), release):
-        yield remedy, "findings"
+    for remedy in dict.fromkeys(finding.remedy for finding in findings if finding.severity == "known_bug"):
+        if remedy:
+            yield remedy, "findings"
     if missing:
         yield f"Record {to_record(missing)}: this trace does not show {lacking(missing)}.", "limits"
     if block := worth_a_look(run):
@@ -46,10 +42,3 @@ def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[s
         yield f"See why {count(refused, 'row')} of the trace could not be used.", "quarantine"
     if run.completeness < 1:
         yield "See what the trace could not show.", "limits"
-
-
-def remedies(labels: Iterator[str] | Sequence[str], release: Release) -> list[str]:
-    """Returns what an operator of a release can do about the known bugs that labels name, each remedy once."""
-    text = ", ".join(dict.fromkeys(labels))
-    named = [bug for bug in catalogue().values() if re.search(rf"(^|, ){re.escape(bug.id)}( |,|$)", text)]
-    return list(dict.fromkeys(bug.way_out(release) for bug in named))

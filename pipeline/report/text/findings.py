@@ -88,7 +88,7 @@ def _headline(incident: Incident, topics: TopicNames, least: str) -> Labelled:
     after = ""
     if incident.change is not None:
         kind, _, name = incident.change.partition(" ")
-        after = f"one {kind} of {printable(name)}"
+        after = f"one {kind} of {printable(name)}" if name else f"one {kind}"
     key = incident.worst.key
     about = [
         f"{least}{_counted(incident)}",
@@ -123,12 +123,12 @@ def _positions(found: Iterable[Finding]) -> list[str]:
 
 def _labelled(incident: Incident, least: str) -> Iterator[tuple[str, Sequence[str]]]:
     """The labels of an incident, each with its lines: what its worst finding says, and the facts of the others."""
-    first = incident.said[0]
+    first = incident.worst
     yield "what", [first.what]
     yield "against", [first.against] if first.against else []
     if len(incident.findings) > 1:
         yield "alike", _alike(incident, least)
-    yield "why", [*_some(incident.why), *incident.bugs]
+    yield "why", _some(incident.why, max(len(first.why), _SENTENCES))
     yield "remedy", incident.remedies
     yield "rows", incident.worst.evidence
 
@@ -137,7 +137,7 @@ def _alike(incident: Incident, least: str) -> list[str]:
     """The other findings: those about entries in one line, others each with what they say."""
     others = incident.findings[1:]
     if not _is_about_entries(incident):
-        sentences = ("; ".join(filter(None, (of.what, of.against))) for of in incident.said[1:])
+        sentences = ("; ".join(filter(None, (of.what, of.against))) for of in others)
         return _some(tuple(dict.fromkeys(sentences)))
     last = max(incident.findings, key=lambda finding: (finding.ts_us, finding.seq))
     keys = sorted({printable(finding.key) for finding in incident.findings if finding.key is not None})
@@ -159,9 +159,9 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_NAMED])} and {more:,} more" if more > 0 else listed(names)
 
 
-def _some(sentences: Sequence[str]) -> list[str]:
-    more = len(sentences) - _SENTENCES
-    return [*sentences[:_SENTENCES], f"and {more:,} more of this kind"] if more > 0 else list(sentences)
+def _some(sentences: Sequence[str], number: int = _SENTENCES) -> list[str]:
+    more = len(sentences) - number
+    return [*sentences[:number], f"and {more:,} more of this kind"] if more > 0 else list(sentences)
 
 
 def rules(counts: Sequence[RuleCounts], verbose: bool) -> Iterator[Text | Table | Labelled]:

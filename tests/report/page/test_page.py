@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,18 @@ import pytest
 from chart_rows import HOSTILE, finding, tables
 from outline import Outline
 from page_fixtures import page_of, write_run
+from report_rows import BROKEN, FINDING
 
 from dispatch_audit.jobs.reports import FileFormat, ReportFile, write_reports
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
-from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
-from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, shown_findings
-from dispatch_audit.pipeline.report.page.next_steps import remedies
+from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, finding_views, shown_findings
+from dispatch_audit.pipeline.report.page.next_steps import next_steps
+from dispatch_audit.pipeline.report.page.rows import PageRows
 from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
 from dispatch_audit.pipeline.report.query import summarise
 from dispatch_audit.pipeline.report.text.report import Shown
+from dispatch_audit.pipeline.report.wording import sentence
 from dispatch_audit.pipeline.report.words import CAUSES as MEANINGS
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 RunCli = Callable[..., tuple[int, str, str]]
 
 MEGABYTE = 1 << 20
+_NOTHING: Any = {of.name: [] for of in fields(PageRows)}
+_NO_ROWS = PageRows(**_NOTHING)
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +117,20 @@ def test_every_severity_has_its_turn_and_the_worst_comes_first(page_target: Path
     assert [f.severity for f in shown] == ["violation"] * 40 + ["known_bug"] * 5
 
 
-def test_remedies_are_those_of_the_bugs_that_labels_name() -> None:
-    release = Release("3.3.2")
-    assert remedies(["F10"], release) != remedies(["F2"], release)
-    assert remedies(["F2, F4 (#23307)", "F2"], release) == ["Use the draining dispatcher of 4.0.7, 4.1.1 or 4.2."]
-    assert remedies(["F1000", "E5"], release) == []
+def test_the_remedy_of_a_known_bug_is_a_step_once_and_that_of_a_fact_is_none() -> None:
+    bug = replace(FINDING, severity="known_bug", known_bug="F2", remedy="Upgrade.")
+    fact = replace(FINDING, severity="info", remedy="Publish one key per batch.")
+    found = (bug, replace(bug, finding_id="90be55a1c2d3"), replace(bug, remedy=None), fact)
+    views = finding_views(found, _NO_ROWS, "out")
+    assert [step for step, _ in next_steps(replace(BROKEN, findings=found), views)].count("Upgrade.") == 1
+    assert "Publish one key per batch." not in dict(next_steps(replace(BROKEN, findings=found), views))
+
+
+def test_a_finding_is_shown_by_its_parts() -> None:
+    one = replace(FINDING, against="red still <held> it", why=("a", "known bug F2: b"), remedy="Upgrade.")
+    (view,) = finding_views([one], _NO_ROWS, "out")
+    assert (view.what, view.against) == (sentence(one.what), "red still <held> it")
+    assert (view.why, view.remedy) == (("a", "known bug F2: b"), "Upgrade.")
 
 
 def test_the_script_of_the_charts_is_that_of_the_installed_altair() -> None:
