@@ -187,7 +187,8 @@ def test_names_of_clients_break_nothing() -> None:
     failure = case.find("failure")
     assert failure is not None
     assert failure.attrib["message"] == f"1 violation: violation, key {name}: entry 7:120 went to {name}"
-    assert len((failure.text or "").splitlines()) == 3
+    # A line for what it is, for each part, for the row of the evidence and for the command.
+    assert len((failure.text or "").splitlines()) == 7
 
 
 def test_a_trace_that_could_not_be_audited_is_an_error() -> None:
@@ -213,4 +214,4 @@ def test_a_failed_rule_shows_what_is_not_accepted() -> None:
     assert failure.attrib["message"].startswith(
         "2 violation (1 accepted by the baseline): violation, key order-7: a new"
     )
-    assert FINDING.explanation not in (failure.text or "")
+    assert FINDING.evidence[0] not in (failure.text or "")

@@ -241,7 +241,7 @@ def test_a_verbose_report_has_the_table_of_the_rules_and_the_names_of_the_tables
 
 def findings_of(rule: str, number: int) -> list[Finding]:
     """Findings that have nothing in common but their rule: each entry went to another consumer."""
-    return [replace(FINDING, rule=rule, consumer=at, what=f"{rule} number {at}") for at in range(number)]
+    return [replace(FINDING, rule=rule, consumer=at, what=f"{rule} number {at}", against=None) for at in range(number)]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, P
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -115,7 +115,7 @@ def _findings(
     return RuleFindings(rule, checked, {"not_provable": len(pairs)}, [_finding(view, pair, shown) for pair in kept])
 
 
-def _finding(view: ClientView, pair: Pair, shown: _Shown) -> Finding:
+def _finding(view: ClientView, pair: Pair, shown: _Shown) -> JudgedFinding:
     receive, earlier = pair
     entry, before = position(*receive.position), position(*earlier.position)
     consumer, other = _spoken(view, receive.consumer), _spoken(view, earlier.consumer)
@@ -127,7 +127,7 @@ def _finding(view: ClientView, pair: Pair, shown: _Shown) -> Finding:
         "earlier": before,
         "earlier_seq": earlier.seq,
     }
-    return Finding(
+    return JudgedFinding(
         severity="not_provable",
         seq=receive.seq,
         ts_us=receive.ts_us,

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
@@ -44,12 +44,12 @@ def _bugs(found: ImpossibleCounter, config: ReplayConfig) -> tuple[str, ...]:
     return shown["total_below_that_of_consumers"]
 
 
-def _finding(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> Finding:
+def _finding(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> JudgedFinding:
     snapshot, bugs = found.snapshot, _bugs(found, config)
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
     together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
-    return Finding(
+    return JudgedFinding(
         severity="info",
         seq=snapshot.seq,
         ts_us=snapshot.ts_us,

@@ -5,7 +5,7 @@ from typing import Final
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
@@ -29,9 +29,9 @@ def settings_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     return [RuleFindings("settings_mismatch", found.settings.checked, severities(findings), kept)]
 
 
-def _finding(contradiction: Contradiction, names: Names) -> Finding:
+def _finding(contradiction: Contradiction, names: Names) -> JudgedFinding:
     claim, at = contradiction.claim, contradiction.at
-    return Finding(
+    return JudgedFinding(
         severity="not_provable",
         seq=at.seq,
         ts_us=at.ts_us,

@@ -32,7 +32,7 @@ from dispatch_audit.pipeline.replay.verdicts.explanations import (
     evidence,
     explanation,
 )
-from dispatch_audit.pipeline.replay.verdicts.finding import Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, or_none, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -103,13 +103,13 @@ def _lasted_us(found: Records) -> Ints:
 
 def _finding(
     finding: KernelFinding, verdict: FindingVerdict, names: Names, found: ReplayResult, context: FindingContext
-) -> Finding:
+) -> JudgedFinding:
     # An epoch begins after the row of its seq.
     number = max(bisect_left(found.epoch_seqs, finding.seq) - 1, 0)
     change = found.epoch_changes[number] if found.epoch_changes else "nobody"
     epoch = EpochNamed(number, change, not context.misrouted(finding.seq))
     keyed = finding.hash != UNKNOWN
-    return Finding(
+    return JudgedFinding(
         severity=verdict.severity,
         seq=finding.seq,
         ts_us=finding.ts_us,

@@ -35,7 +35,7 @@ class Explanation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class JudgedFinding:
     """One finding with its verdict, evidence and explanation.
 
     Attributes:

@@ -4,7 +4,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -21,13 +21,13 @@ def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:
     )
 
 
-def _finding(batch: MixedBatch, recorders: Recorders) -> Finding:
+def _finding(batch: MixedBatch, recorders: Recorders) -> JudgedFinding:
     keys = ["no key" if key is None else key for key in batch.keys]
     more = batch.keys_total - len(keys)
     named = ", ".join(keys) + (f" and {more} more" if more else "")
     at = position(batch.ledger, batch.entry)
     by = f"by {batch.producer}" if batch.producer is not None else "by a producer without a name"
-    return Finding(
+    return JudgedFinding(
         severity="info",
         seq=batch.seq,
         ts_us=batch.ts_us,

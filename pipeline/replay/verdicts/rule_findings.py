@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dispatch_audit.pipeline.contract.known_bugs import labels
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, Severity
-from dispatch_audit.pipeline.replay.verdicts.finding import Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 
 
@@ -28,10 +28,10 @@ class RuleFindings(NamedTuple):
     rule: RuleName
     checked: int
     counts: Mapping[Severity, int]
-    worst: Sequence[Finding]
+    worst: Sequence[JudgedFinding]
 
 
-def severities(found: Iterable[Finding]) -> Counter[Severity]:
+def severities(found: Iterable[JudgedFinding]) -> Counter[Severity]:
     """The number of findings by severity."""
     return Counter(finding.severity for finding in found)
 

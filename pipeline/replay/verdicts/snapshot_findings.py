@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
@@ -95,7 +95,7 @@ def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> F
     return UNEXPLAINED
 
 
-def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: ReplayConfig) -> Finding:
+def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: ReplayConfig) -> JudgedFinding:
     verdict, snapshot = _verdict(mismatch, found, config), mismatch.snapshot
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     noun, templates = _DIFFERENCES[mismatch.rule]
@@ -104,7 +104,7 @@ def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: Repl
         for template, items in zip(templates, (mismatch.missing, mismatch.surplus), strict=True)
         if items
     )
-    return Finding(
+    return JudgedFinding(
         severity=verdict.severity,
         seq=snapshot.seq,
         ts_us=snapshot.ts_us,

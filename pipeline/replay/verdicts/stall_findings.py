@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT, perhaps_gone
 from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
@@ -90,7 +90,7 @@ def _bugs(kind: StarvationKind, config: ReplayConfig) -> tuple[str, ...]:
     return shown["passed_over_in_replay"] or (shown["counted_as_draining_again"] if kind.counted_again else ())
 
 
-def _of_hash(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: str) -> Finding:
+def _of_hash(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: str) -> JudgedFinding:
     interval, bugs = starved.span, () if doubt else _bugs(starved.kind, config)
     head, passed = position(*starved.head), position(*starved.passed)
     owner, seconds = names.spoken(starved.owner), (interval.to_ts - interval.from_ts) / 1e6
@@ -115,7 +115,7 @@ def _of_hash(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: st
     meanwhile = f"{owner} was meanwhile"
     if starved.passed_by != starved.owner:
         meanwhile = f"{owner} had permits; {names.spoken(starved.passed_by)} was meanwhile"
-    return Finding(
+    return JudgedFinding(
         severity="not_provable" if doubt else _severity(bugs),
         seq=interval.to_seq,
         ts_us=interval.to_ts,

@@ -6,7 +6,7 @@ import pytest
 from local_replay import AUTO_SPLIT, LOW, Log, Replay, replayed, reported
 
 from dispatch_audit.pipeline.replay.rows import counter_findings
-from dispatch_audit.pipeline.replay.verdicts.finding import Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
 
 
 def _log(batch_size: int = 1) -> Log:
@@ -25,7 +25,7 @@ def _replayed(log: Log, version: str = "4.0.8") -> Replay:
     return replayed(log.rows, version=version, settings=AUTO_SPLIT)
 
 
-def _facts(replay: Replay) -> Sequence[Finding]:
+def _facts(replay: Replay) -> Sequence[JudgedFinding]:
     (found,) = counter_findings(replay.replayed, replay.config, 0)
     assert found.counts == ({"info": len(found.worst)} if found.worst else {})
     return found.worst

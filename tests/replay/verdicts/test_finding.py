@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.replay.rows import violations
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import ALL, dispatch_findings
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 from dispatch_audit.pipeline.tables.schemas import VIOLATIONS
@@ -30,7 +30,7 @@ def test_the_sentence_has_every_part_in_its_place(sentence: str) -> None:
 
 def columns(*explanations: Explanation) -> Columns:
     findings = [
-        Finding(severity="info", seq=at, ts_us=at, explanation=words, evidence=["a row"])
+        JudgedFinding(severity="info", seq=at, ts_us=at, explanation=words, evidence=["a row"])
         for at, words in enumerate(explanations)
     ]
     return violations("topic", "workers", [RuleFindings("stalled", 9, {"info": len(findings)}, findings)])

@@ -33,7 +33,7 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, Finding
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
@@ -55,7 +55,7 @@ _UNSHOWN: Final[Mapping[str, str]] = {
 }
 
 
-def stalls(found: ReplayResult, names: Names, config: ReplayConfig) -> list[Finding]:
+def stalls(found: ReplayResult, names: Names, config: ReplayConfig) -> list[JudgedFinding]:
     """The stalls of the whole subscription and the growths of replay that the window reports."""
     return [
         *(_stall(stall, names, config, found.keeps_order, _doubts(stall, found)) for stall in found.reported_stalls),
@@ -107,7 +107,9 @@ def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str
     return bugs_by_symptom(config.version, config.profile)[symptom]
 
 
-def _stall(stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[str]) -> Finding:
+def _stall(
+    stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[str]
+) -> JudgedFinding:
     """A stall: nothing was sent although it could have been, and the trace does not explain it."""
     interval, kind = stall.span, kind_of(stall)
     bugs = _bugs(kind, config, keeps_order) if kind.provable and not doubts else ()
@@ -120,7 +122,7 @@ def _stall(stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool
     else:
         against = f"{waited} waited{root} for {count(consumers, 'consumer')}"
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
-    return Finding(
+    return JudgedFinding(
         severity="not_provable" if doubts else _severity(kind, bugs),
         seq=interval.to_seq,
         ts_us=interval.to_ts,
@@ -163,7 +165,7 @@ def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence
         yield "consumers may have joined recently (F5), although no row shows how far the broker had read by then"
 
 
-def _growths(found: ReplayResult, names: Names, config: ReplayConfig) -> list[Finding]:
+def _growths(found: ReplayResult, names: Names, config: ReplayConfig) -> list[JudgedFinding]:
     """Each consumer whose entries filled replay while it could be sent nothing, where replay has no limit."""
     bugs = bugs_by_symptom(config.version, config.profile)["replay_grows"]
     if not bugs or config.limits.looks_ahead:
@@ -194,10 +196,10 @@ def _whole_waits(waits: Sequence[Blocked]) -> list[Blocked]:
     return whole
 
 
-def _growth(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], config: ReplayConfig) -> Finding:
+def _growth(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], config: ReplayConfig) -> JudgedFinding:
     interval = wait.span
     seconds = (interval.to_ts - interval.from_ts) / 1e6
-    return Finding(
+    return JudgedFinding(
         severity="known_bug",
         seq=interval.to_seq,
         ts_us=interval.to_ts,
