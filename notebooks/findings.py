@@ -92,7 +92,7 @@ show(metrics.reset_index())
 # COMMAND ----------
 
 violations = rows_of("violations").where("severity IN ('violation', 'known_bug')")
-show(violations.select("rule", "severity", "key", "ts", "explanation").orderBy("ts").limit(20).toPandas())
+show(violations.select("rule", "severity", "key", "ts", "what", "against", "why", "remedy").orderBy("ts").limit(20).toPandas())
 
 # COMMAND ----------
 

@@ -14,7 +14,18 @@ from dispatch_audit.pipeline.report.summary import (
 _GROUP = ("orders-0", "workers")
 _FINDINGS = {
     severity: Finding(
-        "single_holder", severity, *_GROUP, 1, 0, 7, "k", "E5", "F2", f"a {severity}", ("seq 1: 7:1 dispatched",)
+        "single_holder",
+        severity,
+        *_GROUP,
+        seq=1,
+        ts_us=0,
+        sticky_hash=7,
+        key="k",
+        permitted_by="E5",
+        known_bug="F2",
+        explanation=f"a {severity}",
+        evidence=("seq 1: 7:1 dispatched",),
+        what=f"a {severity}",
     )
     for severity in SEVERITIES
 }
