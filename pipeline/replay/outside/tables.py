@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, P
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -131,12 +131,7 @@ def _finding(view: ClientView, pair: Pair, shown: _Shown) -> JudgedFinding:
         severity="not_provable",
         seq=receive.seq,
         ts_us=receive.ts_us,
-        explanation=Explanation(
-            what=shown.wording.what.format_map(words),
-            contrast=shown.wording.contrast,
-            against=shown.wording.against.format_map(words),
-            why=(shown.because,),
-        ),
+        explanation=explained(shown.wording, words, [shown.because]),
         evidence=[f"seq {earlier.seq}: {other} received {before}", f"seq {receive.seq}: {consumer} received {entry}"],
         key_id=receive.key,
         ledger_id=receive.position[0],

@@ -26,12 +26,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts import FindingContext, FindingVerdict, applies, judged, plain_verdict
-from dispatch_audit.pipeline.replay.verdicts.explanations import (
-    EpochNamed,
-    change_at_issue,
-    evidence,
-    explanation,
-)
+from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, or_none, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
@@ -106,7 +101,7 @@ def _finding(
 ) -> JudgedFinding:
     # An epoch begins after the row of its seq.
     number = max(bisect_left(found.epoch_seqs, finding.seq) - 1, 0)
-    change = found.epoch_changes[number] if found.epoch_changes else "nobody"
+    change = found.epoch_changes[number] if found.epoch_changes else None
     epoch = EpochNamed(number, change, not context.misrouted(finding.seq))
     keyed = finding.hash != UNKNOWN
     return JudgedFinding(

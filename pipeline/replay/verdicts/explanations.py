@@ -11,16 +11,19 @@ from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding
 from dispatch_audit.pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation
+from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
 
 class EpochNamed(NamedTuple):
-    """The number of an epoch, the membership change that began it, and whether the receiver owns the hash in it."""
+    """The number of an epoch, the membership change that began it, and whether the receiver owns the hash in it.
+
+    Without a change nobody has joined yet.
+    """
 
     number: int
-    change: str
+    change: str | None
     owned: bool
 
 
@@ -64,13 +67,8 @@ def explanation(
     case = _case(finding)
     wording = rule.wording if case is None else rule.otherwise.get(case, rule.wording)
     assert wording is not None, "the kernel checks a rule without words"
-    return Explanation(
-        what=wording.what.format_map(words),
-        against=wording.against.format_map(words),
-        contrast=wording.contrast,
-        why=(*_reasons(verdict), *titles(verdict.known_bugs)),
-        remedy=remedy(verdict.known_bugs, release),
-    )
+    why = *_reasons(verdict), *titles(verdict.known_bugs)
+    return explained(wording, words, why, remedy(verdict.known_bugs, release))
 
 
 def _reasons(verdict: FindingVerdict) -> Iterator[str]:
@@ -87,7 +85,7 @@ def _words(finding: KernelFinding, names: Names, epoch: EpochNamed) -> dict[str,
     receiver, other = names.spoken(finding.consumer), names.spoken(finding.other_consumer)
     entry, other_seq = position(finding.ledger, finding.entry), names.seq(finding.other_seq)
     here = f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})"
-    in_epoch = f"in epoch {epoch.number} ({epoch.change})"
+    in_epoch = f"in epoch {epoch.number} ({epoch.change or 'nobody'})"
     waited = ""
     if finding.rule in OVERTAKING:
         waited = f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}"

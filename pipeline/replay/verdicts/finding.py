@@ -1,11 +1,11 @@
 """A finding of any rule, with its words in parts: the record from which its row of `violations` is made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
-from dispatch_audit.pipeline.contract.rule import Contrast
+from dispatch_audit.pipeline.contract.rule import Contrast, Wording
 from dispatch_audit.pipeline.contract.severity import Severity
 
 
@@ -32,6 +32,19 @@ class Explanation(NamedTuple):
         against = f", {self.contrast} {self.against}" if self.against else ""
         remedy = f". {self.remedy}" if self.remedy else ""
         return f"{'; '.join((self.what + against, *self.why))}{remedy}"
+
+
+def explained(wording: Wording, words: Mapping[str, object], why: Iterable[str] = (), remedy: str = "") -> Explanation:
+    """The explanation of a finding whose rule has a wording.
+
+    Args:
+        wording: the words, with names in braces.
+        words: what the names stand for.
+        why: the reasons for the verdict.
+        remedy: what an operator can do about it.
+    """
+    what, against = wording.what.format_map(words), wording.against.format_map(words)
+    return Explanation(what, against, wording.contrast, tuple(why), remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
