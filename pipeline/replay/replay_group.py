@@ -20,7 +20,6 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.tables import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
-from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
@@ -132,7 +131,7 @@ def _replayed_group(
             ended = []
         of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)
-        yield from _any("refused", _refused(group, [*part.repeated, *of_part]))
+        yield from _any("refused", rows.refused(*group, [*part.repeated, *of_part], recorders))
     if keep_state:
         replay.pass_time()
     else:
@@ -149,7 +148,7 @@ def _replayed_group(
         found = dataclasses.replace(found, recorders=recorders)
     yield from _any("assignments", rows.assignments(*group, [*ended, *range_ownership.going_on()]))
     of_rest = replay.take_refused()
-    yield from _any("refused", _refused(group, of_rest))
+    yield from _any("refused", rows.refused(*group, of_rest, recorders))
     refused += len(of_rest)
     coverage = rows.coverage(*group, counted, refused, found.seen, found.monitor.left_out.total())
     sources = (
@@ -189,7 +188,3 @@ def _noted(chunks: Iterable[PackedBatch], senders: Producers) -> Iterator[Packed
     for chunk in chunks:
         senders.add(chunk.published)
         yield chunk
-
-
-def _refused(group: Group, refused: Sequence[Refused]) -> Columns:
-    return columns_of([{"topic": group.topic, "subscription": group.subscription, **row._asdict()} for row in refused])

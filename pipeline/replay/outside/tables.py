@@ -10,8 +10,8 @@ from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.client_view import ClientView, Pair
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
-from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
@@ -68,7 +68,7 @@ def outside_tables(
         of_part = [*part.contradicted, *part.repeated]
         refused += len(part.contradicted)
         if of_part:
-            yield "refused", _refused(group, of_part)
+            yield "refused", rows.refused(*group, of_part, ONE)
     shown: list[tuple[RuleName, int, list[Pair], _Shown]] = [
         ("first_delivery_order", view.compared, view.out_of_order, _OUT_OF_ORDER),
         ("single_holder", view.checked, view.two_holders, _TWO_HOLDERS),
@@ -102,10 +102,6 @@ def outside_tables(
 def _listed(part: Merged) -> set[int]:
     """The consumers that snapshots name."""
     return {consumer.consumer for row in part.snapshots for consumer in parsed_snapshot(row).consumers}
-
-
-def _refused(group: Group, refused: Iterable[Refused]) -> Columns:
-    return columns_of([{"topic": group.topic, "subscription": group.subscription, **row._asdict()} for row in refused])
 
 
 def _findings(

@@ -18,9 +18,11 @@ class Refused(NamedTuple):
     Attributes:
         seq: the seq of the row.
         reason: one of the codes above, which `dispatch_audit.pipeline.trace.reasons` explains.
-        detail: the contradiction, as a clause.
+        detail: the contradiction, as a clause; if a consumer is its subject, without it.
+        consumer: the subject of `detail`, by the replay's number; None: it has another one.
     """
 
     seq: int
     reason: str
     detail: str
+    consumer: int | None = None

@@ -5,7 +5,6 @@ the replay `seq` is then a place in the order of all terms, and the numbers of c
 Rows of the tables contain the recorder's own seqs and numbers, and its name.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +18,6 @@ _BEGINS: Final = ("seq", "from_seq")
 _ENDS: Final = ("to_seq", "returned_seq")
 # Tables whose rows name a recorder.
 _NAMED: Final = ("violations", "blocking", "assignments", "draining", "consumers")
-# For the sentences of `dispatch_audit.pipeline.replay.packing.refused`, which contain no text of the trace.
-_CONSUMER: Final = re.compile(r"\bconsumer (\d+)\b")
 
 
 class Term(NamedTuple):
@@ -117,9 +114,7 @@ class Recorders(NamedTuple):
         begins = next((name for name in _BEGINS if name in columns), None)
         if table == "refused" and self.terms:
             at = [self.term_of(place) for place in columns["seq"]]
-            details = [_CONSUMER.sub(self._own_consumer, detail) for detail in columns["detail"]]
-            own = self._in_terms({**columns, "detail": details}, at)
-            return {**own, "broker": [self.names[term.recorder] or "" for term in at]}
+            return {**self._in_terms(columns, at), "broker": [self.names[term.recorder] or "" for term in at]}
         if table not in _NAMED:
             return columns
         if not self.terms:
@@ -133,9 +128,6 @@ class Recorders(NamedTuple):
             at = [self._of_owner(*pair) for pair in zip(at, columns["consumer"], strict=True)]
             columns = self._own_numbers(columns)
         return {**self._in_terms(columns, at), "broker": [self.names[term.recorder] for term in at]}
-
-    def _own_consumer(self, found: "re.Match[str]") -> str:
-        return f"consumer {self.spoken_consumer(int(found[1]))}"
 
     def _own_numbers(
         self, columns: Mapping[str, Sequence[Any] | NDArray[Any]]

@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.replay.rows.coverage import coverage, with_complete
 from dispatch_audit.pipeline.replay.rows.draining import draining
 from dispatch_audit.pipeline.replay.rows.hot_keys import hot_keys
 from dispatch_audit.pipeline.replay.rows.producers import producers
+from dispatch_audit.pipeline.replay.rows.refused import refused
 from dispatch_audit.pipeline.replay.rows.settings_findings import settings_findings
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 from dispatch_audit.pipeline.replay.verdicts.mixed_batches import mixed_key_batches
@@ -34,6 +35,7 @@ __all__ = [
     "mismatch_findings",
     "mixed_key_batches",
     "producers",
+    "refused",
     "settings_findings",
     "stuck_findings",
     "violations",

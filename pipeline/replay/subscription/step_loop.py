@@ -169,14 +169,12 @@ class StepLoop:
     def _refuse(self, row: MembershipEvent) -> None:
         """Refuses a row that the consumers known so far make impossible."""
         if row.kind == "join":
-            detail = f"consumer {row.consumer} has already joined"
-            self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, detail))
+            self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, "has already joined", row.consumer))
         elif self.cold_start.refuses_leave(row.seq >= self.missing.joins_missing_from):
             self._refuse_unknown(row.seq, row.consumer)
 
     def _refuse_unknown(self, seq: int, consumer: int) -> None:
-        detail = f"consumer {consumer} has no join before this row"
-        self._refused.append(Refused(seq, UNKNOWN_CONSUMER, detail))
+        self._refused.append(Refused(seq, UNKNOWN_CONSUMER, "has no join before this row", int(consumer)))
 
     def _replay(self, events: Events, hashes: Ints) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""

@@ -28,6 +28,9 @@ _UNLOADED = ("unload-4.2.4", "unload-4.0.8")
 _OF_THE_RECORDER = (
     "finding_id",
     "evidence",
+    "what",
+    "against",
+    "why",
     "explanation",
     "detail",
     "growth_per_second",
