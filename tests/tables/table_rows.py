@@ -33,7 +33,12 @@ ROWS: dict[str, dict[str, Any]] = {
         "seq": 20,
         "ts_us": 1_000_001,
         "evidence": ["10 dispatch 7:118 to red", "20 dispatch 7:120 to blue"],
-        "explanation": "7:120 went to blue while red still held 7:118 of the same key",
+        "change": "join blue",
+        "what": "7:120 went to blue",
+        "against": "red still held 7:118 of the same key",
+        "why": ["blue did not own the hash", "known bug F2: an entry that waited goes to a newcomer"],
+        "remedy": "Upgrade.",
+        "explanation": "7:120 went to blue, while red still held 7:118 of the same key",
     },
     "blocking": {
         **GROUP,
