@@ -84,7 +84,7 @@ def test_a_line_for_each_event_and_one_for_each_change_of_the_hash() -> None:
 
 def test_the_event_that_completes_a_finding_is_marked_and_in_the_middle() -> None:
     found = found_in(busy(FAULTS["ownership"][0]).rows, config_of())
-    finding = {"key": None, "broker": None, **found.of_rule("ownership")}
+    finding = {"key": None, "broker": None, "accepted": None, **found.of_rule("ownership")}
     story = found.story(HASH_OF_LOW, Middle(None, finding["seq"], offending=True), 11)
     assert [step.offending for step in story.steps] == [False] * 5 + [True] + [False] * 5
     lines = told(story, finding)
@@ -191,7 +191,7 @@ def test_rows_of_several_recorders_are_named_by_their_recorders() -> None:
 
 def test_a_finding_that_the_rows_do_not_give_any_more_is_said() -> None:
     found = found_in(busy(FAULTS["ownership"][0]).rows, config_of())
-    finding = {"key": None, "broker": None, **found.of_rule("ownership"), "finding_id": "0" * 12}
+    finding = {"key": None, "broker": None, "accepted": None, **found.of_rule("ownership"), "finding_id": "0" * 12}
     lines = told(found.story(HASH_OF_LOW, Middle(None, finding["seq"], offending=True)), finding)
     assert any(line.startswith("Note    the rows that are there now do not give this finding") for line in lines)
 

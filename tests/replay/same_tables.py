@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[up]) for up in (2, 1, 0)]
 
 from local_replay import Columns, recorded_tables  # noqa: E402  (the path comes first)
 from recorded import RECORDINGS  # noqa: E402  (the path comes first)
+
+from dispatch_audit.pipeline.contract.rules import RULES  # noqa: E402  (the path comes first)
 
 NAMES: Final[dict[str, str]] = {
     "coverage": "partitions",
@@ -53,8 +55,8 @@ _ANSWERS: Final = (
 _ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
 """Columns that follow from others of their row or from other rows, and those that say that a recording has no gaps."""
 
-_YOUNGER: Final = {"violations": ("accepted", "change", "what", "against", "why", "remedy")}
-"""Columns of a table that the file does not know yet."""
+_YOUNGER: Final = {"accepted", "change", "what", "against", "why", "remedy"}
+"""Columns of `violations` that the file does not have."""
 
 Digests = npt.NDArray[np.uint32]
 
@@ -62,18 +64,27 @@ Digests = npt.NDArray[np.uint32]
 def digests(name: str) -> dict[str, Digests]:
     """The sorted digests of all rows of a recording, by the file's name of the table."""
     return {
-        f"{name}/{NAMES.get(table, table)}": np.sort(
-            np.array([_digest(row, _YOUNGER.get(table, ())) for row in rows], dtype=np.uint32)
-        )
+        f"{name}/{NAMES.get(table, table)}": _of_rows(rows, _lacking(rows) if table == "violations" else set())
         for table, rows in recorded_tables(name).items()
     }
 
 
-def _digest(row: Columns, younger: Collection[str]) -> int:
+def _lacking(findings: Sequence[Columns]) -> set[str]:
+    """The columns of `violations` that the file does not have: where the kernel found nothing, no empty ones either."""
+    if any(RULES[row["rule"]].number is not None for row in findings):
+        return _YOUNGER
+    return _YOUNGER | {name for name in findings[0] if all(row[name] is None for row in findings)}
+
+
+def _of_rows(rows: Sequence[Columns], lacking: Collection[str]) -> Digests:
+    return np.sort(np.array([_digest(row, lacking) for row in rows], dtype=np.uint32))
+
+
+def _digest(row: Columns, lacking: Collection[str]) -> int:
     compared = {
         name: _SENTENCES[name](value) if name in _SENTENCES and value else value
         for name, value in row.items()
-        if name not in _ASIDE and name not in younger
+        if name not in _ASIDE and name not in lacking
     }
     columns = _under_old_names(compared)
     text = json.dumps(columns, sort_keys=True, default=str)
