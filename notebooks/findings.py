@@ -92,7 +92,8 @@ show(metrics.reset_index())
 # COMMAND ----------
 
 violations = rows_of("violations").where("severity IN ('violation', 'known_bug')")
-show(violations.select("rule", "severity", "key", "ts", "what", "against", "why", "remedy").orderBy("ts").limit(20).toPandas())
+worded = violations.select("rule", "severity", "key", "ts", "what", "against", "why", "remedy")
+show(worded.orderBy("ts").limit(20).toPandas())
 
 # COMMAND ----------
 
