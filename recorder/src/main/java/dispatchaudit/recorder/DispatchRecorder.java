@@ -1,9 +1,9 @@
 package dispatchaudit.recorder;
 
 import io.netty.buffer.ByteBuf;
+import java.util.List;
 import java.util.Map;
-import javax.servlet.ServletRequest;
-import javax.servlet.ServletResponse;
+import java.util.function.BiConsumer;
 import org.apache.bookkeeper.mledger.Entry;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.intercept.BrokerInterceptor;
@@ -25,6 +25,8 @@ import org.slf4j.LoggerFactory;
 public final class DispatchRecorder implements BrokerInterceptor {
     private static final Logger log = LoggerFactory.getLogger(DispatchRecorder.class);
     private static final int ERRORS_LOGGED = 10;
+    /** Attribute of a request: the subscriptions that it resets. */
+    private static final String CONCERNED = "dispatchaudit.recorder.reset";
 
     /** Null while the recorder is off: before the start, after a wrong setting, after the end. */
     private volatile Parts parts;
@@ -39,13 +41,18 @@ public final class DispatchRecorder implements BrokerInterceptor {
             }
             Parts started = Parts.start(pulsar, settings);
             parts = started;
-            log.info("dispatch-audit recorder: records into {}: {}", started.name(), settings.summary());
+            log.info("dispatch-audit recorder: records into {}: {}{}", started.name(), settings.summary(), missing());
         } catch (Settings.WrongSetting e) {
             log.error("dispatch-audit recorder: off, because of a wrong setting: {}. Correct broker.conf and restart the "
                     + "broker", e.getMessage());
         } catch (Throwable e) {
             log.error("dispatch-audit recorder: off, because it could not start", e);
         }
+    }
+
+    private static String missing() {
+        List<String> fields = BrokerFeatures.missing();
+        return fields.isEmpty() ? "" : "; this broker has no " + String.join(", ", fields);
     }
 
     /** What a hook does with the parts. Those that run for every message do without it: a lambda costs them 0.4 us of CPU. */
@@ -171,14 +178,39 @@ public final class DispatchRecorder implements BrokerInterceptor {
         }
     }
 
-    @Override
-    public void onWebserviceRequest(ServletRequest request) {
-        hook(p -> p.resets().asked(request));
+    // Requests of administrators come as classes of javax.servlet up to 4.2, of jakarta.servlet from 5.0 on. A broker calls those
+    // of its interface; the others name classes that it need not have, and are never asked for. So none can have @Override.
+
+    public void onWebserviceRequest(javax.servlet.ServletRequest request) {
+        if (request instanceof javax.servlet.http.HttpServletRequest http) {
+            hook(p -> keep(p.resets().asked(http.getMethod(), http.getRequestURI()), http::setAttribute));
+        }
     }
 
-    @Override
-    public void onWebserviceResponse(ServletRequest request, ServletResponse response) {
-        hook(p -> p.resets().answered(request, response));
+    public void onWebserviceResponse(javax.servlet.ServletRequest request, javax.servlet.ServletResponse response) {
+        if (request.getAttribute(CONCERNED) instanceof List<?> concerned) {
+            request.removeAttribute(CONCERNED);
+            hook(p -> p.resets().answered(concerned, ((javax.servlet.http.HttpServletResponse) response).getStatus()));
+        }
+    }
+
+    public void onWebserviceRequest(jakarta.servlet.ServletRequest request) {
+        if (request instanceof jakarta.servlet.http.HttpServletRequest http) {
+            hook(p -> keep(p.resets().asked(http.getMethod(), http.getRequestURI()), http::setAttribute));
+        }
+    }
+
+    public void onWebserviceResponse(jakarta.servlet.ServletRequest request, jakarta.servlet.ServletResponse response) {
+        if (request.getAttribute(CONCERNED) instanceof List<?> concerned) {
+            request.removeAttribute(CONCERNED);
+            hook(p -> p.resets().answered(concerned, ((jakarta.servlet.http.HttpServletResponse) response).getStatus()));
+        }
+    }
+
+    private static void keep(List<RecordedSubscription> concerned, BiConsumer<String, Object> attributes) {
+        if (!concerned.isEmpty()) {
+            attributes.accept(CONCERNED, concerned);
+        }
     }
 
     @Override

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import org.apache.pulsar.broker.ServiceConfiguration;
-import org.apache.pulsar.broker.service.StickyKeyDispatcher;
+import org.apache.pulsar.broker.service.Dispatcher;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 import org.apache.pulsar.broker.service.persistent.PersistentTopic;
 import org.apache.pulsar.common.policies.data.DispatchRate;
@@ -47,7 +47,7 @@ final class EffectiveSettings {
      * @param dispatcher the one that it has now
      * @return values by name, without those that this release of the broker does not let one read
      */
-    static Map<String, Value> of(PersistentSubscription subscription, StickyKeyDispatcher dispatcher) {
+    static Map<String, Value> of(PersistentSubscription subscription, Dispatcher dispatcher) {
         EffectiveSettings found = new EffectiveSettings();
         PersistentTopic topic = (PersistentTopic) subscription.getTopic();
         HierarchyTopicPolicies policies = topic.getHierarchyTopicPolicies();
@@ -57,14 +57,16 @@ final class EffectiveSettings {
         found.read(() -> found.policy("delayedDeliveryEnabled", policies.getDelayedDeliveryEnabled()));
         found.read(() -> found.policy("delayedDeliveryTickTimeMillis", policies.getDelayedDeliveryTickTimeMillis()));
         found.read(() -> found.policy("dispatcherPauseOnAckStatePersistentEnabled",
-                policies.getDispatcherPauseOnAckStatePersistentEnabled()));
+                (PolicyHierarchyValue<?>) BrokerFeatures.PAUSES_ON_ACK_STATE.of(policies)));
         found.read(() -> found.rate("dispatchThrottlingRatePerTopic", topic.getDispatchRate(),
                 source(policies.getDispatchRate())));
         found.read(() -> found.rateOfSubscription(policies, topic.getSubscriptionDispatchRate(subscription.getName())));
         OF_BROKER.forEach(field -> found.read(() -> found.put(field.getName(), field.get(configuration), "broker")));
-        // The switch counts when a dispatcher is made; this one may be older than the switch.
-        found.put("subscriptionKeySharedUseClassicPersistentImplementation",
-                dispatcher.getClass().getSimpleName().endsWith("Classic"), "dispatcher");
+        if (BrokerFeatures.USES_CLASSIC.exists()) {
+            // The switch counts when a dispatcher is made; this one may be older than the switch.
+            found.put("subscriptionKeySharedUseClassicPersistentImplementation",
+                    dispatcher.getClass().getSimpleName().endsWith("Classic"), "dispatcher");
+        }
         return found.values;
     }
 
@@ -87,6 +89,9 @@ final class EffectiveSettings {
     }
 
     private void policy(String name, PolicyHierarchyValue<?> policy) {
+        if (policy == null) {
+            return;
+        }
         put(name, policy.get(), source(policy));
     }
 

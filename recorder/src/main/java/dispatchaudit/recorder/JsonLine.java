@@ -34,8 +34,7 @@ final class JsonLine {
     /** Returns a name and its value as a member of an object, without a comma. */
     static String member(String name, String value) {
         JsonLine line = new JsonLine();
-        line.raw(bytesOf("\"" + name + "\":"));
-        line.text(value);
+        line.text(name).raw(':').text(value);
         return line.toString();
     }
 

@@ -14,7 +14,6 @@ import java.util.concurrent.TimeUnit;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import org.apache.pulsar.common.api.proto.MessageMetadata;
-import org.apache.pulsar.common.protocol.Commands;
 import org.apache.pulsar.common.util.Murmur3_32Hash;
 
 /**
@@ -36,7 +35,7 @@ final class Keys {
         static Key of(MessageMetadata metadata) {
             Source source = metadata.hasOrderingKey() ? Source.ORDERING_KEY
                     : metadata.hasPartitionKey() ? Source.PARTITION_KEY : Source.NONE;
-            return new Key(Commands.resolveStickyKey(metadata), source, metadata.getPublishTime());
+            return new Key(BrokerFeatures.stickyKey(metadata), source, metadata.getPublishTime());
         }
     }
 
@@ -83,7 +82,8 @@ final class Keys {
      *
      * @param file has the secret, without white space at its end; null: a random one, which is written nowhere
      * @param periodHours how long digests have one secret; 0: always
-     * @param hashesFrom first hash of the selector for AUTO_SPLIT subscriptions, and so on (contract 1.3)
+     * @param hashesFrom first hash of the selector for AUTO_SPLIT subscriptions, and so on (contract 1.3); of no account
+     *     where brokers route by the whole hash
      */
     static Keys digests(Path file, int periodHours, int hashesFrom, int hashesTo)
             throws IOException, GeneralSecurityException {
@@ -146,7 +146,11 @@ final class Keys {
     }
 
     private int hashOf(byte[] key) {
-        int hash = Murmur3_32Hash.getInstance().makeHash(key) % (hashesTo - hashesFrom + 1) + hashesFrom;
+        int murmur = Murmur3_32Hash.getInstance().makeHash(key);
+        if (BrokerFeatures.routesByWholeHash()) {
+            return murmur;
+        }
+        int hash = murmur % (hashesTo - hashesFrom + 1) + hashesFrom;
         return hash == 0 ? 1 : hash;
     }
 }

@@ -6,8 +6,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.stream.Collectors;
 import org.apache.pulsar.broker.service.Consumer;
+import org.apache.pulsar.broker.service.Dispatcher;
 import org.apache.pulsar.broker.service.ServerCnx;
-import org.apache.pulsar.broker.service.StickyKeyDispatcher;
 import org.apache.pulsar.common.api.proto.CommandSubscribe;
 import org.apache.pulsar.common.api.proto.CommandSubscribe.SubType;
 import org.apache.pulsar.common.api.proto.KeySharedMeta;
@@ -79,7 +79,8 @@ final class Membership {
         recording.put(new Rows.Text(recording.now(), recorded.group(), Row.Event.JOIN, "end",
                 columns + ",\"priority\":" + consumer.getPriorityLevel()));
         recorded.subscription().joins(recorded);
-        if (consumer.getSubscription().getDispatcher() instanceof StickyKeyDispatcher dispatcher) {
+        Dispatcher dispatcher = consumer.getSubscription().getDispatcher();
+        if (BrokerFeatures.isKeyShared(dispatcher)) {
             recorded.subscription().learn(dispatcher);
         }
         snapshots.changed(recorded.subscription());

@@ -49,7 +49,7 @@ record Parts(String name, Counters counters, Traffic traffic, Membership members
     private static Keys digests(Settings settings, ServiceConfiguration configuration)
             throws IOException, GeneralSecurityException {
         boolean ring = configuration.isSubscriptionKeySharedUseConsistentHashing();
-        boolean classic = configuration.isSubscriptionKeySharedUseClassicPersistentImplementation();
+        boolean classic = Boolean.TRUE.equals(BrokerFeatures.USES_CLASSIC.of(configuration));
         // Contract 1.3: the range of hashes of the selector for AUTO_SPLIT.
         return Keys.digests(settings.digestSecret(), settings.digestHours(), ring ? 1 : 0,
                 ring && classic ? Integer.MAX_VALUE - 1 : 65_535);

@@ -11,7 +11,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.pulsar.broker.service.Consumer;
-import org.apache.pulsar.broker.service.StickyKeyDispatcher;
+import org.apache.pulsar.broker.service.Dispatcher;
 import org.apache.pulsar.broker.service.Subscription;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 
@@ -34,7 +34,7 @@ final class RecordedSubscription {
 
     private final Group group;
     private final WeakReference<PersistentSubscription> subscription;
-    private volatile WeakReference<StickyKeyDispatcher> dispatcher = new WeakReference<>(null);
+    private volatile WeakReference<Dispatcher> dispatcher = new WeakReference<>(null);
     private final AtomicReference<Reset> reset = new AtomicReference<>();
     /** Consumers with a row that says that they joined, and none that says that they leave. */
     private final Map<Long, RecordedConsumer> present = new ConcurrentHashMap<>();
@@ -83,14 +83,14 @@ final class RecordedSubscription {
     }
 
     /** Remembers the dispatcher; call with no lock of the dispatcher held (never from beforeSendMessage). */
-    void learn(StickyKeyDispatcher now) {
+    void learn(Dispatcher now) {
         dispatcher = new WeakReference<>(now);
     }
 
     /** The hash that routes a key in this subscription; -1: its dispatcher is not known yet. */
     int hashOf(byte[] key) {
-        StickyKeyDispatcher known = dispatcher.get();
-        return known == null ? -1 : known.getSelector().makeStickyKeyHash(key);
+        Dispatcher known = dispatcher.get();
+        return known == null ? -1 : BrokerFeatures.hashOf(known, key);
     }
 
     void joins(RecordedConsumer consumer) {
@@ -119,7 +119,7 @@ final class RecordedSubscription {
         if (ended == null) {
             return null;
         }
-        StickyKeyDispatcher known = dispatcher.get();
+        Dispatcher known = dispatcher.get();
         // The list takes no lock.
         List<Consumer> back = ended.reason().equals(SEEK) && known != null ? known.getConsumers() : List.of();
         List<RecordedConsumer> closed = !ended.restarts() ? List.of()

@@ -3,10 +3,6 @@ package dispatchaudit.recorder;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import javax.servlet.ServletRequest;
-import javax.servlet.ServletResponse;
-import javax.servlet.http.HttpServletRequest;
-import javax.servlet.http.HttpServletResponse;
 import org.apache.pulsar.broker.service.ServerCnx;
 import org.apache.pulsar.broker.service.TopicEventsListener;
 
@@ -15,8 +11,6 @@ import org.apache.pulsar.broker.service.TopicEventsListener;
  * rows are written when it is known that the reset has happened, with the moment at which it began.
  */
 final class Resets implements TopicEventsListener {
-    private static final String ATTRIBUTE = "dispatchaudit.recorder.reset";
-
     private final Recording recording;
     private final Consumers consumers;
     private final Snapshots snapshots;
@@ -53,30 +47,24 @@ final class Resets implements TopicEventsListener {
         }
     }
 
-    void asked(ServletRequest request) {
-        AdminRequests.Asked asked = request instanceof HttpServletRequest http
-                ? requests.reset(http.getMethod(), http.getRequestURI()) : null;
+    /** An administrator asks; returns the subscriptions that the request will reset, for its answer. */
+    List<RecordedSubscription> asked(String method, String uri) {
+        AdminRequests.Asked asked = requests.reset(method, uri);
         if (asked == null) {
-            return;
+            return List.of();
         }
         List<RecordedSubscription> concerned = consumers.subscriptions().stream()
                 .filter(subscription -> asked.concerns().test(subscription.group())).toList();
         for (RecordedSubscription subscription : concerned) {
             subscription.begin(new RecordedSubscription.Reset(recording.now(), asked.reason(), asked.restarts()));
         }
-        if (!concerned.isEmpty()) {
-            request.setAttribute(ATTRIBUTE, concerned);
-        }
+        return concerned;
     }
 
-    void answered(ServletRequest request, ServletResponse response) {
-        if (request.getAttribute(ATTRIBUTE) instanceof List<?> concerned) {
-            request.removeAttribute(ATTRIBUTE);
-            // A redirect means that another broker owns the topic.
-            boolean done = ((HttpServletResponse) response).getStatus() < 300;
-            for (Object subscription : concerned) {
-                end((RecordedSubscription) subscription, done);
-            }
+    /** The broker has answered an administrator's request. A redirect means that another broker owns the topic. */
+    void answered(List<?> concerned, int status) {
+        for (Object subscription : concerned) {
+            end((RecordedSubscription) subscription, status < 300);
         }
     }
 

@@ -1,5 +1,6 @@
 package dispatchaudit.recorder;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -10,83 +11,67 @@ import java.util.stream.Collectors;
 import org.apache.bookkeeper.mledger.ManagedCursor;
 import org.apache.bookkeeper.mledger.Position;
 import org.apache.pulsar.broker.service.Consumer;
-import org.apache.pulsar.broker.service.StickyKeyDispatcher;
-import org.apache.pulsar.broker.service.persistent.AbstractPersistentDispatcherMultipleConsumers;
+import org.apache.pulsar.broker.service.Dispatcher;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 import org.apache.pulsar.client.api.Range;
-import org.apache.pulsar.common.api.proto.KeySharedMode;
-import org.apache.pulsar.common.policies.data.DrainingHash;
 import org.apache.pulsar.common.policies.data.stats.ConsumerStatsImpl;
 
 /** Collects one snapshot under the locks of the broker, and makes its text after they are given back. */
 final class SnapshotText {
-    private record OfConsumer(RecordedConsumer consumer, String name, int permits, int unacked, List<Range> ranges,
-                              int drainingCount, long drainingCleared, int drainingUnacked,
-                              List<DrainingHash> draining, String joinedAt, Sent sent) {
-    }
-
-    /** Whether a consumer is blocked, how many messages it was sent, and when it last acted: ms since 1970, 0 is never. */
-    private record Sent(boolean blocked, long messages, long lastAcked, long lastConsumed, long lastFlow) {
-        String json() {
-            return ",\"blocked_consumer_on_unacked_msgs\":" + blocked + ",\"msg_out_counter\":" + messages
-                    + ",\"last_acked_timestamp\":" + lastAcked + ",\"last_consumed_timestamp\":" + lastConsumed
-                    + ",\"last_consumed_flow_timestamp\":" + lastFlow;
-        }
+    /** What the broker says of a consumer; no ranges or draining hashes: it does not say. */
+    private record OfConsumer(RecordedConsumer consumer, Map<String, Object> values, List<Range> ranges, List<?> draining) {
     }
 
     private final Group group;
+    private final Map<String, Object> values = new LinkedHashMap<>();
+    private final Map<String, Position> afterMarkDelete = new LinkedHashMap<>();
     private final List<OfConsumer> consumers = new ArrayList<>();
-    private Map<Consumer, List<Range>> ranges;
-    private Map<String, String> afterMarkDelete;
-    private long inReplay;
-    private long unacked;
-    private long backlog;
-    private Position readPosition;
-    private Position markDelete;
-    private ReadState readState;
-    private KeySharedMode mode;
-    private boolean outOfOrder;
-    private long begin;
-    private long end;
+    private Map<?, ?> ranges;
 
     SnapshotText(Group group) {
         this.group = group;
     }
 
-    void subscription(PersistentSubscription subscription, AbstractPersistentDispatcherMultipleConsumers dispatcher,
-                      StickyKeyDispatcher keyShared) {
+    /** Reads the subscription, under its lock and that of its dispatcher. */
+    void subscription(PersistentSubscription subscription, Dispatcher dispatcher) {
         ManagedCursor cursor = subscription.getCursor();
-        inReplay = dispatcher.getNumberOfMessagesInReplay();
-        unacked = dispatcher.getTotalUnackedMessages();
-        backlog = subscription.getNumberOfEntriesInBacklog(false);
-        readPosition = cursor.getReadPosition();
-        markDelete = cursor.getMarkDeletedPosition();
-        readState = ReadState.of(cursor, dispatcher);
-        mode = keyShared.getKeySharedMode();
-        outOfOrder = keyShared.isAllowOutOfOrderDelivery();
-        ranges = keyShared.getConsumerKeyHashRanges();
-        afterMarkDelete = new LinkedHashMap<>();
-        Map<Consumer, Position> joined = keyShared.getRecentlyJoinedConsumers();
-        if (joined != null) {
-            joined.forEach((consumer, position) -> afterMarkDelete.put(consumer.consumerName(), text(position)));
+        values.put("msg_backlog", subscription.getNumberOfEntriesInBacklog(false));
+        values.put("last_confirmed_entry", cursor.getManagedLedger().getLastConfirmedEntry());
+        read(BrokerFeatures.OF_DISPATCHER, dispatcher, values);
+        read(BrokerFeatures.OF_CURSOR, cursor, values);
+        ranges = (Map<?, ?>) BrokerFeatures.RANGES.of(dispatcher);
+        if (BrokerFeatures.RECENTLY_JOINED.of(dispatcher) instanceof Map<?, ?> joined) {
+            joined.forEach((consumer, position) ->
+                    afterMarkDelete.put(((Consumer) consumer).consumerName(), (Position) position));
         }
     }
 
+    @SuppressWarnings("unchecked")
     void consumer(RecordedConsumer known, Consumer consumer) {
         ConsumerStatsImpl stats = consumer.getStats();
-        List<DrainingHash> draining = stats.getDrainingHashes() == null ? List.of() : List.copyOf(stats.getDrainingHashes());
-        consumers.add(new OfConsumer(known, consumer.consumerName(), consumer.getAvailablePermits(),
-                consumer.getUnackedMessages(), ranges == null ? null : ranges.get(consumer),
-                stats.getDrainingHashesCount(), stats.getDrainingHashesClearedTotal(),
-                stats.getDrainingHashesUnackedMessages(), draining, stats.getReadPositionWhenJoining(),
-                new Sent(stats.blockedConsumerOnUnackedMsgs, stats.msgOutCounter, stats.lastAckedTimestamp,
-                        stats.lastConsumedTimestamp, stats.lastConsumedFlowTimestamp)));
+        Map<String, Object> found = new LinkedHashMap<>();
+        found.put("consumer", known.number());
+        found.put("consumer_name", consumer.consumerName());
+        read(BrokerFeatures.OF_CONSUMER, consumer, found);
+        read(BrokerFeatures.OF_CONSUMER_STATS, stats, found);
+        List<?> draining = (List<?>) BrokerFeatures.DRAINING_HASHES.of(stats);
+        consumers.add(new OfConsumer(known, found, ranges == null ? null : (List<Range>) ranges.get(consumer),
+                draining == null ? null : List.copyOf(draining)));
+    }
+
+    private static void read(Map<String, Member> members, Object of, Map<String, Object> values) {
+        members.forEach((name, member) -> {
+            Object value = member.of(of);
+            if (value != null) {
+                values.put(name, value);
+            }
+        });
     }
 
     /** Notes that the snapshot was taken after a row and before the one after another. */
     void ended(long afterSeq, long untilSeq) {
-        begin = afterSeq;
-        end = untilSeq;
+        values.put("seq_begin", afterSeq);
+        values.put("seq_end", untilSeq);
     }
 
     /**
@@ -95,18 +80,10 @@ final class SnapshotText {
      * @param former ranges of each consumer in the snapshot before, as JSON; those of this one replace them
      */
     String json(Map<Long, String> former) {
-        StringBuilder json = new StringBuilder(new String(group.json(), java.nio.charset.StandardCharsets.UTF_8));
-        json.append(",\"snapshot\":{\"seq_begin\":").append(begin).append(",\"seq_end\":").append(end)
-                .append(",\"msg_in_replay\":").append(inReplay).append(",\"unacked_messages\":").append(unacked)
-                .append(",\"msg_backlog\":").append(backlog)
-                .append(",\"read_position\":\"").append(text(readPosition))
-                .append("\",\"mark_delete_position\":\"").append(text(markDelete)).append('"')
-                .append(",\"key_shared_mode\":\"").append(mode).append("\",\"allow_out_of_order_delivery\":")
-                .append(outOfOrder).append(readState.json());
+        StringBuilder json = new StringBuilder(new String(group.json(), StandardCharsets.UTF_8));
+        json.append(",\"snapshot\":{").append(members(values));
         if (!afterMarkDelete.isEmpty()) {
-            json.append(",\"consumers_after_mark_delete_position\":{").append(afterMarkDelete.entrySet().stream()
-                    .map(entry -> JsonLine.member(entry.getKey(), entry.getValue()))
-                    .collect(Collectors.joining(","))).append('}');
+            json.append(",\"consumers_after_mark_delete_position\":{").append(members(afterMarkDelete)).append('}');
         }
         json.append(",\"consumers\":[");
         Set<Long> present = new HashSet<>();
@@ -119,31 +96,32 @@ final class SnapshotText {
     }
 
     private static String one(OfConsumer found, Map<Long, String> former) {
-        long number = found.consumer().number();
-        StringBuilder json = new StringBuilder("{\"consumer\":").append(number).append(',')
-                .append(JsonLine.member("consumer_name", found.name()))
-                .append(",\"available_permits\":").append(found.permits())
-                .append(",\"unacked_messages\":").append(found.unacked()).append(found.sent().json());
+        StringBuilder json = new StringBuilder("{").append(members(found.values()));
         String ranges = "[" + (found.ranges() == null ? "" : found.ranges().stream()
                 .map(range -> "[" + range.getStart() + "," + range.getEnd() + "]")
                 .collect(Collectors.joining(","))) + "]";
-        if (!ranges.equals(former.put(number, ranges))) {
+        if (BrokerFeatures.RANGES.exists() && !ranges.equals(former.put(found.consumer().number(), ranges))) {
             json.append(",\"key_hash_ranges\":").append(ranges);
         }
-        json.append(",\"draining_hashes_count\":").append(found.drainingCount())
-                .append(",\"draining_hashes_cleared_total\":").append(found.drainingCleared())
-                .append(",\"draining_hashes_unacked_messages\":").append(found.drainingUnacked())
-                .append(",\"draining_hashes\":[").append(found.draining().stream()
-                        .map(hash -> "{\"hash\":" + hash.getHash() + ",\"unacked_messages\":" + hash.getUnackMsgs()
-                                + ",\"blocked_attempts\":" + hash.getBlockedAttempts() + "}")
-                        .collect(Collectors.joining(","))).append(']');
-        if (found.joinedAt() != null) {
-            json.append(',').append(JsonLine.member("read_position_when_joining", found.joinedAt()));
+        if (BrokerFeatures.DRAINING_HASHES.exists()) {
+            json.append(",\"draining_hashes\":[").append(found.draining() == null ? "" : found.draining().stream()
+                    .map(SnapshotText::draining).collect(Collectors.joining(","))).append(']');
         }
         return json.append('}').toString();
     }
 
-    static String text(Position position) {
-        return position.getLedgerId() + ":" + position.getEntryId();
+    private static String draining(Object hash) {
+        Map<String, Object> found = new LinkedHashMap<>();
+        read(BrokerFeatures.OF_DRAINING_HASH, hash, found);
+        return "{" + members(found) + "}";
+    }
+
+    /** Returns members of an object: numbers and booleans as they are, all else as text. */
+    private static String members(Map<String, ?> values) {
+        return values.entrySet().stream().map(entry -> entry.getValue() instanceof Number
+                || entry.getValue() instanceof Boolean ? "\"" + entry.getKey() + "\":" + entry.getValue()
+                : JsonLine.member(entry.getKey(), entry.getValue() instanceof Position position
+                        ? position.getLedgerId() + ":" + position.getEntryId() : entry.getValue().toString()))
+                .collect(Collectors.joining(","));
     }
 }

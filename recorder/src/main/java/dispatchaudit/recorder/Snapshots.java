@@ -7,8 +7,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.pulsar.broker.service.Consumer;
-import org.apache.pulsar.broker.service.StickyKeyDispatcher;
-import org.apache.pulsar.broker.service.persistent.AbstractPersistentDispatcherMultipleConsumers;
+import org.apache.pulsar.broker.service.Dispatcher;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -97,20 +96,19 @@ final class Snapshots implements Runnable {
         }
         Moment before = recording.now();
         Moment seen;
-        StickyKeyDispatcher keyShared;
+        Dispatcher dispatcher;
         SnapshotText text = new SnapshotText(recorded.group());
         Set<Long> members = new HashSet<>();
         synchronized (subscription) {
-            if (!(subscription.getDispatcher() instanceof StickyKeyDispatcher dispatcher)
-                    || !(dispatcher instanceof AbstractPersistentDispatcherMultipleConsumers persistent)) {
+            dispatcher = subscription.getDispatcher();
+            if (!BrokerFeatures.isKeyShared(dispatcher)) {
                 return;
             }
             recorded.learn(dispatcher);
-            keyShared = dispatcher;
-            synchronized (persistent) {
+            synchronized (dispatcher) {
                 long begin = recording.lastSeq();
-                text.subscription(subscription, persistent, dispatcher);
-                for (Consumer consumer : List.copyOf(persistent.getConsumers())) {
+                text.subscription(subscription, dispatcher);
+                for (Consumer consumer : List.copyOf(dispatcher.getConsumers())) {
                     RecordedConsumer known = consumers.of(consumer);
                     if (known != null) {
                         members.add(known.number());
@@ -138,6 +136,6 @@ final class Snapshots implements Runnable {
         recorded.rangesOfBreak = breaksNow;
         recorded.seenAt(seen);
         counters.snapshots.increment();
-        settings.looked(recorded, recording.now(), EffectiveSettings.of(subscription, keyShared), breaksNow);
+        settings.looked(recorded, recording.now(), EffectiveSettings.of(subscription, dispatcher), breaksNow);
     }
 }

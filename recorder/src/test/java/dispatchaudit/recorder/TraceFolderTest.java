@@ -59,7 +59,7 @@ class TraceFolderTest {
     void theManifestHasSettingsOfTheDispatcherAndNoSecrets() throws Exception {
         folder("current", 1_000).nextFile();
         String manifest = Files.readString(directory.resolve("current/trace.json"));
-        assertTrue(manifest.contains("\"keySharedUnblockingIntervalMs\" : 10"), manifest);
+        assertTrue(manifest.contains("\"maxUnackedMessagesPerConsumer\" : 50000"), manifest);
         assertFalse(manifest.contains("Password"), manifest);
         assertFalse(manifest.contains("brokerClient"), manifest);
     }

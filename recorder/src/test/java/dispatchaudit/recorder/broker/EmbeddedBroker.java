@@ -1,5 +1,9 @@
 package dispatchaudit.recorder.broker;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.InputStream;
+import java.net.URI;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
@@ -95,6 +99,14 @@ public final class EmbeddedBroker implements AutoCloseable {
 
     public String adminUrl() {
         return "http://" + HOST + ":" + port(broker.getListenPortHTTP());
+    }
+
+    /** What the admin API says of a topic: {@code stats} or {@code internalStats}. */
+    JsonNode ask(String topic, String what) throws Exception {
+        URI uri = URI.create(adminUrl() + "/admin/v2/" + topic.replace("://", "/") + "/" + what);
+        try (InputStream answer = uri.toURL().openStream()) {
+            return new ObjectMapper().readTree(answer);
+        }
     }
 
     /** What only the broker knows; tests hold recorded rows against it. */

@@ -9,6 +9,8 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
+import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.client.admin.PulsarAdmin;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.PulsarClient;
@@ -28,6 +30,8 @@ class RecordedSettingsIT {
     private static final String SUBSCRIPTION = "billing";
     private static final String PER_CONSUMER = "maxUnackedMessagesPerConsumer";
     private static final String PER_TOPIC = "dispatchThrottlingRatePerTopic";
+    private static final String CLASSIC = "subscriptionKeySharedUseClassicPersistentImplementation";
+    private static final String LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPerConsumer";
     private static final String PER_SUBSCRIPTION = "dispatchThrottlingRatePerSubscription";
 
     @TempDir
@@ -57,6 +61,11 @@ class RecordedSettingsIT {
         return values;
     }
 
+    /** Whether the release of this broker has a setting. */
+    private static boolean has(String setting) {
+        return Stream.of(ServiceConfiguration.class.getDeclaredFields()).anyMatch(field -> field.getName().equals(setting));
+    }
+
     private void assertComes(String name, String expected) throws Exception {
         long end = System.nanoTime() + 20_000_000_000L;
         while (!expected.equals(inForce(SUBSCRIPTION).get(name)) && System.nanoTime() < end) {
@@ -80,7 +89,9 @@ class RecordedSettingsIT {
             assertComes(PER_CONSUMER, "40 broker");
             assertComes("maxUnackedMessagesPerSubscription", "200000 broker");
             assertComes(PER_TOPIC + "InMsg", "900 broker");
-            assertComes("subscriptionKeySharedUseClassicPersistentImplementation", "false dispatcher");
+            if (has(CLASSIC)) {
+                assertComes(CLASSIC, "false dispatcher");
+            }
 
             admin.namespaces().setMaxUnackedMessagesPerConsumer(NAMESPACE, 3000);
             assertComes(PER_CONSUMER, "3000 namespace");
@@ -109,11 +120,16 @@ class RecordedSettingsIT {
                     DelayedDeliveryPolicies.builder().active(false).tickTime(750).build());
             assertComes("delayedDeliveryEnabled", "false topic");
             assertComes("delayedDeliveryTickTimeMillis", "750 topic");
-            admin.brokers().updateDynamicConfiguration("keySharedLookAheadMsgInReplayThresholdPerConsumer", "77");
-            assertComes("keySharedLookAheadMsgInReplayThresholdPerConsumer", "77 broker");
             admin.brokers().updateDynamicConfiguration("dispatchThrottlingRateInMsg", "5000");
             assertComes("dispatchThrottlingRateInMsg", "5000 broker");
-            assertComes("keySharedLookAheadMsgInReplayThresholdPerSubscription", "20000 broker");
+            assertComes("dispatcherMaxReadBatchSize", "100 broker");
+            if (has(LOOK_AHEAD)) {
+                admin.brokers().updateDynamicConfiguration(LOOK_AHEAD, "77");
+                assertComes(LOOK_AHEAD, "77 broker");
+            }
+            // What this broker does not have is not in the trace.
+            assertEquals(has(CLASSIC), inForce(SUBSCRIPTION).containsKey(CLASSIC));
+            assertEquals(has(LOOK_AHEAD), inForce(SUBSCRIPTION).containsKey(LOOK_AHEAD));
         }
     }
 
