@@ -22,7 +22,9 @@ test: setup
 	@$(PYTEST) 3 -m "not slow" $(SLOWEST)
 
 # What takes minutes by itself (a cluster of processes, Spark Connect, audits that are killed, notebooks), and all examples.
+# Brokers of the releases that the gate leaves out are built, and run the tests of the recorder.
 test-slow: setup
+	@$(MAKE) --no-print-directory recorder PULSAR="$(OTHERS)"
 	@$(BIN)/python -m pytest -m "slow or examples" --hypothesis-profile=whole $(SLOWEST)
 
 # The loop while editing, half a minute: no JVM, one recording of each kind of dispatcher, few examples.
@@ -82,27 +84,45 @@ lock: setup
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
 		--quiet --output-file requirements.lock
 
-# The recorder: its NAR, and its tests in the JVM; those that audit what it recorded are part of `make test` from then on.
-# For another broker: make recorder PULSAR=4.0.8
-PULSAR ?= 4.2.4
+# The recorder: one NAR for all brokers, and its tests on real ones; those that audit what it recorded are part of `make test`
+# from then on. For other brokers: make recorder PULSAR="4.0.8 5.0.0-M1"
+PULSAR ?= 3.0.7 4.2.4
+# It is compiled against the oldest broker, so that it needs nothing that this one lacks.
+OLDEST := 3.0.7
+OTHERS := 3.3.2 4.0.8 5.0.0-M1
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulsar-dispatch-audit
 # Apart from ~/.m2: Spark looks there for its own jars, and fails on those of which Maven has needed the pom only.
-MAVEN_REPO ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulsar-dispatch-audit/maven
-MVN := mvn -B -Dstyle.color=never -Dmaven.repo.local=$(MAVEN_REPO) -Dpulsar.version=$(PULSAR) -f recorder/pom.xml
+MAVEN_REPO ?= $(CACHE)/maven
+# From 3.9 on it collects dependencies breadth first, which those of 3.0.7 need.
+MAVEN := 3.9.11
+MVN := $(CACHE)/apache-maven-$(MAVEN)/bin/mvn
+MVN_OPTIONS := -B --no-transfer-progress -Dstyle.color=never -Dmaven.repo.local=$(MAVEN_REPO) -f recorder/pom.xml
+NAR := recorder/target/dispatch-audit-recorder-$(shell sed -n 's:^  <version>\(.*\)</version>:\1:p' recorder/pom.xml).nar
+BUILD := $(MVN) $(MVN_OPTIONS) -Drecorder.nar=$(abspath $(NAR))
 
-recorder:
-	@$(MVN) --no-transfer-progress verify
+recorder: $(NAR)
+	@for broker in $(PULSAR); do $(BUILD) -Dpulsar.version=$$broker verify || exit 1; done
 
-# A broker with the NAR, for tests in other languages: `java @recorder/target/test-broker.args --trace-dir DIR`.
-recorder-broker: recorder/target/test-broker.args
+$(MVN):
+	@mvn -B -q -Dmaven.repo.local=$(MAVEN_REPO) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack \
+		-Dartifact=org.apache.maven:apache-maven:$(MAVEN):zip:bin -DoutputDirectory=$(CACHE)
 
-recorder/target/test-broker.args: recorder/pom.xml $(shell find recorder/src -type f)
-	@$(MVN) -q -DskipTests package
+$(NAR): recorder/pom.xml $(shell find recorder/src/main -type f) | $(MVN)
+	@$(MVN) $(MVN_OPTIONS) -q -Dpulsar.version=$(OLDEST) -DskipTests package
+	@cp recorder/target/$(OLDEST)/$(@F) $@
+
+# Brokers with the NAR, for tests in other languages: `java @recorder/target/4.2.4/test-broker.args --trace-dir DIR`.
+recorder-broker: $(PULSAR:%=recorder/target/%/test-broker.args)
+
+recorder/target/%/test-broker.args: recorder/pom.xml $(shell find recorder/src -type f) $(NAR)
+	@$(BUILD) -q -Dpulsar.version=$* -DskipTests package
+	@touch $@
 
 # What the recorder costs: CPU time of its rows; then a broker's throughput and latency with and without it, in turns. The
 # latter on a quiet machine.
 recorder-benchmark: recorder-broker
-	@java @recorder/target/writer-benchmark.args
-	@java @recorder/target/recorder-benchmark.args
+	@java @recorder/target/4.2.4/writer-benchmark.args
+	@java @recorder/target/4.2.4/recorder-benchmark.args
 
 clean:
 	rm -rf $(VENV) demo-report site spark-warehouse

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from real_broker import running_broker
+import pytest
+from real_broker import NEWEST, has_broker, running_broker
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,28 @@ class RecordingBroker:
         return int(value)
 
 
+GATE = ("3.0.7", NEWEST)
+OTHERS = ("3.3.2", "4.0.8", "5.0.0-M1")
+
+
+def each_release(*names: str) -> list[Any]:
+    """Parameters of a test: releases of Pulsar. Those that the gate does not build take part in `make test-slow`."""
+    return [name if name in GATE else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 @contextlib.contextmanager
-def recording_broker(folder: Path, **settings: object) -> Iterator[RecordingBroker]:
+def recording_broker(folder: Path, release: str = NEWEST, **settings: object) -> Iterator[RecordingBroker]:
     """A broker that records into `folder`.
 
     Args:
         folder: an empty folder.
+        release: of Pulsar; if its broker is not built, the test is skipped.
         settings: those of broker.conf; names of the recorder without their common beginning.
     """
     named = [f"{'dispatchAuditRecorder' + name if name[0].isupper() else name}={settings[name]}" for name in settings]
-    with running_broker(folder, *named) as broker:
+    if not has_broker(release):
+        pytest.skip(f"there is no test broker of {release}; make recorder-broker PULSAR={release} builds it")
+    with running_broker(folder, *named, release=release) as broker:
         yield RecordingBroker(*broker[:2], folder, broker.process)
 
 

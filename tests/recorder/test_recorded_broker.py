@@ -1,4 +1,4 @@
-"""A real broker records its own churn; the audit of the trace finds nothing, because the broker did nothing wrong."""
+"""A real broker records its own churn; the audit of the trace finds what that release is known to do wrong, and no more."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from churn import SUBSCRIPTION, TOPIC, Churn
 from deltalake import DeltaTable
-from recording_broker import RecordingBroker, complete_rows, recording_broker, wait_for
+from recording_broker import GATE, OTHERS, RecordingBroker, complete_rows, each_release, recording_broker, wait_for
 
 pytestmark = pytest.mark.broker
 
@@ -71,12 +71,12 @@ def everything_happens(broker: RecordingBroker) -> int:
     return churn.sent
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+@pytest.fixture(scope="module", params=each_release(*GATE, *OTHERS))
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """A trace with everything in it, of a broker that was killed afterwards, and the number of messages sent."""
     folder = tmp_path_factory.mktemp("recorded") / "traces"
     folder.mkdir()
-    with recording_broker(folder, FileSeconds=1, SnapshotMs=200) as broker:
+    with recording_broker(folder, request.param, FileSeconds=1, SnapshotMs=200) as broker:
         sent = everything_happens(broker)
         assert broker.metric("rows_dropped_total") == 0
         assert broker.metric("hook_errors_total") == 0
@@ -135,10 +135,13 @@ def changes_overlap(rows: list[dict[str, Any]]) -> bool:
     return any(following[0] < change[1] for change, following in pairwise(changes))
 
 
-def test_the_audit_finds_nothing(recorded: tuple[Path, int], tmp_path: Path) -> None:
+def test_the_audit_finds_nothing_but_known_bugs(recorded: tuple[Path, int], tmp_path: Path) -> None:
     trace, _ = recorded
     report = audited(trace, tmp_path / "audit")
-    assert (report["verdict"], report["quarantined"]) == ("clean", 0), report
+    # Before 4.0 an entry that waited may go to a newcomer while the former owner holds an older one (contract 6.5, F1 and F2).
+    found = {"clean", "known_bug"} if json.loads((trace / "trace.json").read_text())["pulsar_version"] < "4" else {"clean"}
+    assert report["verdict"] in found, report
+    assert report["quarantined"] == 0, report
     (coverage,) = DeltaTable(str(tmp_path / "audit" / "coverage")).to_pyarrow_table().to_pylist()
     # Everything is judged but dispatches after changes that overlap, as they do where consumers come back at one time.
     assert coverage["rows"] - coverage["rows_judged"] == coverage["dispatches_undecided"], report

@@ -1,6 +1,6 @@
 """A real Pulsar broker with one bookie, on the loopback interface, as a process of the tests.
 
-`make recorder-broker` builds it. The variable DISPATCH_AUDIT_TEST_BROKER names another file with its arguments.
+`make recorder-broker` builds it. The variable DISPATCH_AUDIT_TEST_BROKERS names another folder with a folder for each release.
 """
 
 import json
@@ -15,7 +15,9 @@ from typing import NamedTuple
 from dispatch_audit.jobs.engines.java import has_java
 
 ROOT = Path(__file__).resolve().parents[2]
-ARGUMENTS = Path(os.environ.get("DISPATCH_AUDIT_TEST_BROKER", ROOT / "recorder" / "target" / "test-broker.args"))
+RELEASES = Path(os.environ.get("DISPATCH_AUDIT_TEST_BROKERS", ROOT / "recorder" / "target"))
+NEWEST = "4.2.4"
+"""The release of the broker that a test takes if it names none."""
 NO_BROKER = "there is no test broker; make recorder-broker builds it"
 _START_S, _STOP_S = 120.0, 60.0
 
@@ -28,20 +30,25 @@ class Broker(NamedTuple):
     process: "subprocess.Popen[str]"
 
 
-def has_broker() -> bool:
-    """Whether a broker can be started."""
-    return ARGUMENTS.is_file() and has_java()
+def has_broker(release: str = NEWEST) -> bool:
+    """Whether a broker of a release can be started."""
+    return _arguments(release).is_file() and has_java()
+
+
+def _arguments(release: str) -> Path:
+    return RELEASES / release / "test-broker.args"
 
 
 @contextmanager
-def running_broker(folder: Path, *settings: str) -> Iterator[Broker]:
+def running_broker(folder: Path, *settings: str, release: str = NEWEST) -> Iterator[Broker]:
     """Starts a broker, and stops it after its body.
 
     Args:
         folder: for what its recorder writes; its log is written beside it.
         settings: `name=value` of broker.conf, or `--no-recorder`.
+        release: of Pulsar.
     """
-    command = ["java", f"@{ARGUMENTS}", "--trace-dir", str(folder), *settings]
+    command = ["java", f"@{_arguments(release)}", "--trace-dir", str(folder), *settings]
     log = folder.with_suffix(".log")
     with (
         log.open("w") as stderr,

@@ -90,6 +90,8 @@ final class BrokerFeatures {
 
     private static final Member SELECTOR = Member.of(KEY_SHARED, "getSelector");
     private static final Method MAKE_HASH = method(StickyKeyConsumerSelector.class, "makeStickyKeyHash", byte[].class);
+    /** Whether keys are routed by their whole hash, for each selector alike: before 4.0 (contract 1.3). */
+    static final boolean ROUTES_BY_WHOLE_HASH = MAKE_HASH != null && Modifier.isStatic(MAKE_HASH.getModifiers());
     private static final MethodHandle HASH = hash();
     private static final MethodHandle STICKY_KEY =
             handle(method(Commands.class, "resolveStickyKey", MessageMetadata.class));
@@ -149,17 +151,12 @@ final class BrokerFeatures {
         }
     }
 
-    /** Whether keys are routed by their whole hash, for each selector alike: before 4.0 (contract 1.3). */
-    static boolean routesByWholeHash() {
-        return MAKE_HASH != null && Modifier.isStatic(MAKE_HASH.getModifiers());
-    }
-
     private static MethodHandle hash() {
         MethodHandle found = handle(MAKE_HASH);
         if (found == null || !SELECTOR.exists()) {
             return null;
         }
-        MethodHandle ofSelector = routesByWholeHash() ? MethodHandles.dropArguments(found, 0, Object.class) : found;
+        MethodHandle ofSelector = ROUTES_BY_WHOLE_HASH ? MethodHandles.dropArguments(found, 0, Object.class) : found;
         return ofSelector.asType(MethodType.methodType(int.class, Object.class, byte[].class));
     }
 

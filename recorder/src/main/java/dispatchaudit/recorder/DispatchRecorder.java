@@ -140,6 +140,11 @@ public final class DispatchRecorder implements BrokerInterceptor {
     }
 
     @Override
+    public void onConnectionCreated(ServerCnx connection) {
+        hook(p -> p.redelivers().watch(connection));
+    }
+
+    @Override
     public void onConnectionClosed(ServerCnx connection) {
         hook(p -> p.membership().connectionClosed(connection));
     }
@@ -162,7 +167,7 @@ public final class DispatchRecorder implements BrokerInterceptor {
             case MESSAGE -> p.traffic().dispatched(command.getMessage(), connection);
             case ACK -> p.traffic().ackStarts(command.getAck(), connection);
             case REDELIVER_UNACKNOWLEDGED_MESSAGES ->
-                    p.traffic().redeliver(command.getRedeliverUnacknowledgedMessages(), connection);
+                    p.redelivers().asked(command.getRedeliverUnacknowledgedMessages(), connection);
             case SUBSCRIBE -> p.membership().subscribe(command.getSubscribe(), connection);
             case CLOSE_CONSUMER -> p.membership().leaving(command.getCloseConsumer().getConsumerId(), connection);
             case UNSUBSCRIBE -> p.membership().leaving(command.getUnsubscribe().getConsumerId(), connection);

@@ -147,7 +147,7 @@ final class Keys {
 
     private int hashOf(byte[] key) {
         int murmur = Murmur3_32Hash.getInstance().makeHash(key);
-        if (BrokerFeatures.routesByWholeHash()) {
+        if (BrokerFeatures.ROUTES_BY_WHOLE_HASH) {
             return murmur;
         }
         int hash = murmur % (hashesTo - hashesFrom + 1) + hashesFrom;

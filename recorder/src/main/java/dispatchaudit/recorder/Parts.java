@@ -17,8 +17,8 @@ import org.apache.pulsar.common.naming.TopicName;
  *
  * @param name of this recorder: the broker's address and the time of its start, so that no other one has it
  */
-record Parts(String name, Counters counters, Traffic traffic, Membership membership, Resets resets, Snapshots snapshots,
-             Writer writer) {
+record Parts(String name, Counters counters, Traffic traffic, RedeliverRequests redelivers, Membership membership,
+             Resets resets, Snapshots snapshots, Writer writer) {
     private static final DateTimeFormatter STARTED = DateTimeFormatter.ofPattern("yyyyMMdd'T'HHmmss.SSS'Z'");
 
     static Parts start(PulsarService pulsar, Settings settings) throws IOException, GeneralSecurityException {
@@ -42,7 +42,8 @@ record Parts(String name, Counters counters, Traffic traffic, Membership members
         pulsar.getBrokerService().addTopicEventListener(resets);
         writer.start();
         snapshots.start();
-        return new Parts(name, counters, new Traffic(recording, consumers),
+        Traffic traffic = new Traffic(recording, consumers);
+        return new Parts(name, counters, traffic, new RedeliverRequests(recording, traffic, counters),
                 new Membership(recording, consumers, snapshots), resets, snapshots, writer);
     }
 

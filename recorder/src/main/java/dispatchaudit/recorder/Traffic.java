@@ -98,12 +98,11 @@ final class Traffic {
         }
     }
 
-    void redeliver(CommandRedeliverUnacknowledgedMessages command, ServerCnx connection) {
+    /** The row of a request to send entries again; null if its consumer is not recorded. */
+    Row redeliver(CommandRedeliverUnacknowledgedMessages command, ServerCnx connection) {
         RecordedConsumer recorded = consumers.of(connection, command.getConsumerId());
-        if (recorded != null) {
-            recording.put(Rows.OfPositions.redeliver(
-                    recording.now(), recorded, positions(command.getMessageIdsCount(), command::getMessageIdAt)));
-        }
+        return recorded == null ? null : Rows.OfPositions.redeliver(
+                recording.now(), recorded, positions(command.getMessageIdsCount(), command::getMessageIdAt));
     }
 
     /** Commands are used again for others, so their ids are copied. */
