@@ -77,13 +77,16 @@ class RecordingBroker:
         return int(value)
 
 
-GATE = ("3.0.7", NEWEST)
-OTHERS = ("3.3.2", "4.0.8", "5.0.0-M1")
+RELEASES = ("3.0.7", "3.3.2", "4.0.8", NEWEST, "5.0.0-M1")
 
 
-def each_release(*names: str) -> list[Any]:
-    """Parameters of a test: releases of Pulsar. Those that the gate does not build take part in `make test-slow`."""
-    return [name if name in GATE else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def each_release(*gate: str) -> list[Any]:
+    """Parameters of a test, the releases of Pulsar that the recorder is tested on.
+
+    Args:
+        gate: those that take part in `make test`; the others do in `make test-slow`.
+    """
+    return [name if name in gate else pytest.param(name, marks=pytest.mark.slow) for name in RELEASES]
 
 
 @contextlib.contextmanager

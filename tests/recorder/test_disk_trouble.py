@@ -10,10 +10,11 @@ from pathlib import Path
 import pulsar
 import pytest
 from churn import client_of
-from recording_broker import RecordingBroker, complete_rows, recording_broker, rows_of, wait_for
+from real_broker import NEWEST
+from recording_broker import RecordingBroker, complete_rows, each_release, recording_broker, rows_of, wait_for
 from test_recorded_broker import dispatch_audit
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.parametrize("release", each_release(NEWEST))]
 
 TOPIC = "persistent://public/default/trouble"
 
@@ -47,9 +48,9 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_disk_that_hangs_holds_up_nobody(folder: Path) -> None:
+def test_a_disk_that_hangs_holds_up_nobody(release: str, folder: Path) -> None:
     # A pipe that nobody reads: the writer waits in the middle of opening it.
-    with recording_broker(folder, FileSeconds=1, SnapshotMs=200, QueueRows=1024, ReservedRows=128) as broker:
+    with recording_broker(folder, release, FileSeconds=1, SnapshotMs=200, QueueRows=1024, ReservedRows=128) as broker:
         published(broker, 10)
         pipe = place_of(broker, 3)
         os.mkfifo(pipe)
@@ -82,8 +83,8 @@ def _rows(gzipped: bytes) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_full_disk_costs_rows_and_nothing_else(folder: Path) -> None:
-    with recording_broker(folder, FileSeconds=1, SnapshotMs=200, FlushMs=100) as broker:
+def test_a_full_disk_costs_rows_and_nothing_else(release: str, folder: Path) -> None:
+    with recording_broker(folder, release, FileSeconds=1, SnapshotMs=200, FlushMs=100) as broker:
         published(broker, 10)
         place_of(broker, 2).symlink_to("/dev/full")
         wait_for(lambda: broker.metric("write_errors_total") > 0, "a write that fails")
@@ -106,8 +107,10 @@ def test_a_full_disk_costs_rows_and_nothing_else(folder: Path) -> None:
     assert lost - seqs
 
 
-def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(folder: Path, tmp_path: Path) -> None:
-    with recording_broker(folder, FileSeconds=2, SnapshotMs=200, FlushMs=50) as broker:
+def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(
+    release: str, folder: Path, tmp_path: Path
+) -> None:
+    with recording_broker(folder, release, FileSeconds=2, SnapshotMs=200, FlushMs=50) as broker:
         published(broker, 500)
         wait_for(lambda: broker.metric("files_completed_total") > 0, "a complete file")
         published(broker, 500)
