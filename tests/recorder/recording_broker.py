@@ -90,7 +90,7 @@ def each_release(*gate: str) -> list[Any]:
 
 
 @contextlib.contextmanager
-def recording_broker(folder: Path, release: str = NEWEST, **settings: object) -> Iterator[RecordingBroker]:
+def recording_broker(folder: Path, release: str = NEWEST, /, **settings: object) -> Iterator[RecordingBroker]:
     """A broker that records into `folder`.
 
     Args:

@@ -1,6 +1,6 @@
 """A real Pulsar broker with one bookie, on the loopback interface, as a process of the tests.
 
-`make recorder-broker` builds it. The variable DISPATCH_AUDIT_TEST_BROKERS names another folder with a folder for each release.
+`make recorder-broker` builds it. DISPATCH_AUDIT_TEST_BROKERS names another folder that has a folder for each release.
 """
 
 import json
