@@ -7,10 +7,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Bytecode is written in any case: without it pytest rewrites all assertions anew, which takes seconds in each process.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadgroup --numprocesses
+OLDEST_SPARK := $(VENV)/oldest-spark
+TESTS_OF_OLDEST_SPARK := tests/tables/test_both_ways.py tests/jobs/engines/test_delta.py tests/e2e/test_accepted_findings.py \
+	tests/e2e/test_audit_of_samples.py::test_a_finding_names_entry_key_and_consumers
 SLOWEST := --durations=25 --durations-min=5
 
-.PHONY: demo test test-slow kernel classes lint types unit docs pictures vega setup lock clean wheel recorder recorder-broker \
-	recorder-benchmark
+.PHONY: demo test test-oldest-spark test-slow kernel classes lint types unit docs pictures vega setup lock clean wheel \
+	recorder recorder-broker recorder-benchmark
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
@@ -20,6 +23,15 @@ demo: setup
 test: setup
 	@$(MAKE) --no-print-directory --jobs 2 lint types kernel classes
 	@$(PYTEST) 3 -m "not slow" $(SLOWEST)
+
+# The oldest PySpark that pyproject.toml allows, before that of the lock, in tests of what differs between two: sessions,
+# the exchange, and tables, each on Spark and on the embedded engine.
+test-oldest-spark: $(OLDEST_SPARK)
+	@PYTHONPATH=$(CURDIR)/$< $(BIN)/python -c 'import pyspark; assert "$<" in pyspark.__file__, pyspark'
+	@PYTHONPATH=$(CURDIR)/$< $(BIN)/python -m pytest -n 0 $(TESTS_OF_OLDEST_SPARK) $(SLOWEST)
+
+$(OLDEST_SPARK): requirements-oldest-spark.txt $(STAMP)
+	@rm -rf $@ && $(BIN)/pip install --quiet --require-hashes --no-deps --target $@ -r $<
 
 # What takes minutes by itself (a cluster of processes, Spark Connect, audits that are killed, notebooks), and all examples.
 # Brokers of the releases that the gate leaves out are built, and run the tests of the recorder.
@@ -77,12 +89,17 @@ $(STAMP): requirements.lock pyproject.toml
 wheel: setup
 	@$(BIN)/python -m hatchling build -t wheel -d dist
 
-# Resolves pyproject.toml anew. The lock names versions and hashes, never a download address.
+# Resolves pyproject.toml anew. The locks name versions and hashes, never a download address. That of the embedded engine is
+# for installations without PySpark (docs/CLUSTER.md).
 lock: setup
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.10 --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
 		--quiet --output-file requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml requirements-embedded.in --extra embedded --universal --python-version 3.10 \
+		--override requirements-embedded.override --constraint requirements.lock \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
+		--quiet --output-file requirements-embedded.lock
 
 # The recorder: one NAR for all brokers, and its tests on real ones; those that audit what it recorded are part of `make test`
 # from then on. For other brokers: make recorder PULSAR="4.0.8 5.0.0-M1"

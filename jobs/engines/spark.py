@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 
 from pyspark.sql import SparkSession
 
@@ -50,8 +51,13 @@ def local_spark(builder: SparkSession.Builder, quiet: bool, load: Load, delta: b
         delta: whether Spark reads or writes Delta tables; if not, it downloads nothing.
 
     Raises:
-        UsageError: Java is missing or too old, or the session does not start.
+        UsageError: PySpark is its client only, Java is missing or too old, or the session does not start.
     """
+    if find_spec("pyspark.core") is None:
+        raise UsageError(
+            "Spark does not start from pyspark-client, which is a client only",
+            "install pyspark in its place, or use --engine embedded",
+        )
     java_version = require_java()
     # The workers must use the Python environment of this process, not the `python3` on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

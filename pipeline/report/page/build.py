@@ -147,7 +147,8 @@ def _key_figures(run: RunSummary, rows: PageRows) -> Iterator[tuple[str, str, st
     if run.accepted:
         yield f"{run.accepted:,}", "of them accepted by the baseline", "findings"
     if not found:
-        yield "0", f"findings of {len(run.rules)} rules", "findings"
+        checked = sum(counts.checked > 0 for counts in run.rules)
+        yield "0", f"findings of {count(checked, 'rule')}", "findings"
     if run.causes:
         first = run.causes[0]
         yield cost(first.message_seconds), f"message-seconds of {first.cause}", "blocking"

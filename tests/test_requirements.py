@@ -1,0 +1,77 @@
+"""The lists of packages: what is installed by them is what pyproject.toml allows, and what runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+NAME = re.compile(r"^([a-z0-9-]+)(?:\[[a-z]+\])?\s*([^;\\]*)(?:;([^\\]*))?", re.MULTILINE)
+
+
+def pinned(name: str) -> dict[str, set[str]]:
+    """The versions of each package in a list; several where they differ by version of Python."""
+    found: dict[str, set[str]] = {}
+    for package, version, _ in NAME.findall((ROOT / name).read_text()):
+        found.setdefault(package, set()).add(version.strip().removeprefix("=="))
+    return found
+
+
+def asked() -> dict[str, str]:
+    """The versions of each package that pyproject.toml asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["embedded"]]
+    return {package: versions.strip() for package, versions, _ in map(_parts, wanted)}
+
+
+def _parts(requirement: str) -> tuple[str, str, str]:
+    found = NAME.match(requirement)
+    assert found is not None, requirement
+    return found[1].replace(".", "-"), found[2], found[3] or ""
+
+
+def test_the_gate_has_both_ends_of_the_range_of_pyspark() -> None:
+    oldest, newest = pinned("requirements-oldest-spark.txt"), pinned("requirements.lock")
+    ((low,), (high,)) = oldest["pyspark"], newest["pyspark"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (wanted,) = (of for of in project["dependencies"] if of.startswith("pyspark"))
+    assert wanted == f"pyspark>={low.removesuffix('.0')},<={high}"
+
+
+def test_the_embedded_engine_is_locked_without_pyspark_and_with_the_versions_of_the_gate() -> None:
+    embedded, gate = pinned("requirements-embedded.lock"), pinned("requirements.lock")
+    assert embedded.keys().isdisjoint({"pyspark", "delta-spark", "py4j"})
+    assert embedded.pop("pyspark-client") == gate["pyspark"]
+    # For Windows only, where the gate does not run.
+    embedded.pop("colorama", None)
+    assert {package: gate.get(package) for package in embedded} == embedded
+    needed = {name for name in asked() if name not in ("pyspark", "delta-spark", "backports", "backports-zstd")}
+    assert needed <= embedded.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_an_installation_without_pyspark_audits_on_the_embedded_engine(tmp_path: Path) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    lock = ("-m", "pip", "install", "-q", "--require-hashes", "-r", str(ROOT / "requirements-embedded.lock"))
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    subprocess.run([str(python), *lock], check=True)
+
+    def audited(engine: str) -> "subprocess.CompletedProcess[str]":
+        command = [str(python), "-m", "dispatch_audit.jobs.program", "audit", "data/samples/heavy-churn-3.0.7"]
+        options = ["--out", str(tmp_path / "out"), "--engine", engine, "--quiet"]
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run([*command, *options], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+    embedded, spark = audited("embedded"), audited("spark")
+    assert (embedded.returncode, "13 findings of single_holder" in embedded.stdout) == (1, True), embedded.stderr
+    assert spark.returncode == 2
+    assert "Spark does not start from pyspark-client, which is a client only; install pyspark" in spark.stderr
