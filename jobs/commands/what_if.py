@@ -93,7 +93,7 @@ def what_if(
             begin("read the traffic")
             taken = traffic_of(source, spark, partitions)
             begin(f"simulate {len(setups)} dispatchers")
-            found = compared(spark, taken.work, setups, settings if judge else None)
+            found = compared(spark, taken.work, setups, settings if judge else None, begin)
             searched = None
             if search:
                 searched = smallest_without_stall(spark, taken.work, setups[0], search, _MOST, begin)

@@ -4,6 +4,8 @@ import gc
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import count
+from threading import Lock
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.series import Series, of_partitions
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.work import Work, workload_of
+from dispatch_audit.pipeline.tables.threads import at_one_time
 
 _SCHEMA: Final = "task INT, result STRING"
 
@@ -45,35 +48,36 @@ class Searched(NamedTuple):
 
 
 def compared(
-    spark: SparkSession, work: Sequence[Work], setups: Sequence[Setup], settings: Settings | None
+    spark: SparkSession,
+    work: Sequence[Work],
+    setups: Sequence[Setup],
+    settings: Settings | None,
+    progress: Progress = lambda _: None,
 ) -> list[Simulated]:
-    """The result of the whole topic under each setup.
+    """The result of the whole topic under each setup, of which several run at one time.
 
     Args:
         spark: the session.
         work: the partitions, at least one.
         setups: the dispatchers, at least one.
         settings: of an audit of what was simulated; None: it is not audited.
+        progress: called with how many dispatchers are done, by threads, one after the other.
     """
-    rows = [
-        (number * len(work) + partition, 0, number, partition, part.payload())
-        for number in range(len(setups))
-        for partition, part in enumerate(work)
-    ]
-    frame = spark.createDataFrame(rows, "group INT, first_seq BIGINT, setup INT, partition INT, work BINARY")
-    run = _runner(list(setups), settings)
-    found = {
-        row["task"]: json.loads(row["result"])
-        for row in map_groups(frame, "group", "first_seq", len(rows), run, _SCHEMA).collect()
-    }
-    parts = ([found[number * len(work) + partition] for partition in range(len(work))] for number in range(len(setups)))
-    return [
-        Simulated(
-            of_topic([part["measures"] for part in of_setup]),
-            of_partitions([Series(**part["series"]) for part in of_setup]),
+    rows = [(partition, 0, part.payload()) for partition, part in enumerate(work)]
+    done, telling = count(1), Lock()
+
+    def of_setup(setup: Setup) -> Simulated:
+        frame = spark.createDataFrame(rows, "group INT, first_seq BIGINT, work BINARY")
+        results = map_groups(frame, "group", "first_seq", len(rows), _runner(setup, settings), _SCHEMA).collect()
+        found = {row["task"]: json.loads(row["result"]) for row in results}
+        parts = [found[partition] for partition in range(len(work))]
+        with telling:
+            progress(f"simulate: {next(done)} of {len(setups)} dispatchers done")
+        return Simulated(
+            of_topic([part["measures"] for part in parts]), of_partitions([Series(**part["series"]) for part in parts])
         )
-        for of_setup in parts
-    ]
+
+    return at_one_time(of_setup, setups)
 
 
 def smallest_without_stall(
@@ -121,14 +125,14 @@ def _number(setup: Setup, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _runner(setups: list[Setup], settings: Settings | None) -> Function:
+def _runner(setup: Setup, settings: Settings | None) -> Function:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         # The parts of a simulation refer to each other, so only this frees the one before in the same process.
         gc.collect()
         first = next(batches)
-        task, number, partition = (first[name][0].as_py() for name in ("group", "setup", "partition"))
-        setup = setups[number].with_seed_of(partition)
-        simulation = PartitionSimulation(workload_of(first["work"][0].as_py(), setup), setup)
+        partition = first["group"][0].as_py()
+        seeded = setup.with_seed_of(partition)
+        simulation = PartitionSimulation(workload_of(first["work"][0].as_py(), seeded), seeded)
         found: MeasuresRow = {}
         if settings is None:
             while not simulation.run(1_000_000):
@@ -137,6 +141,6 @@ def _runner(setups: list[Setup], settings: Settings | None) -> Function:
             found = judged_row(judged_tables(simulation, settings))
         measures = {**found, **measures_row(simulation)}
         result = json.dumps({"measures": measures, "series": asdict(simulation.progress.series)})
-        yield pa.record_batch([pa.array([task], pa.int32()), pa.array([result])], names=["task", "result"])
+        yield pa.record_batch([pa.array([partition], pa.int32()), pa.array([result])], names=["task", "result"])
 
     return run

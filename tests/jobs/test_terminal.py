@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from dispatch_audit.pipeline.run.stages import of_several
+from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROGRAM: Final = Path(sys.executable).with_name("dispatch-audit")
@@ -57,6 +58,18 @@ def test_a_terminal_gets_lines_of_its_width_and_progress_by_trace(tmp_path: Path
     at = next(at for at, line in enumerate(report) if line.startswith("  what     entry 1:1196"))
     assert report[at + 1].startswith(" " * 11)
     assert "PROGRESS  FLOWING" in "".join(report[-24:])
+
+
+@pytest.mark.e2e
+@pytest.mark.heavy
+def test_a_comparison_says_how_many_dispatchers_are_done() -> None:
+    written = in_a_terminal(90, "what-if", "conf/workloads/pip-474-100-keys.toml", "--partitions", 1, "--no-audit")
+    said = [
+        f"simulate: {done} of {len(DEFAULT_VARIANTS)} dispatchers done" for done in range(1, len(DEFAULT_VARIANTS) + 1)
+    ]
+    at = [written.find(sentence) for sentence in said[:-1]]
+    assert -1 not in at
+    assert at == sorted(at)
 
 
 def test_a_single_trace_has_no_number() -> None:
