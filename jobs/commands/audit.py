@@ -25,7 +25,7 @@ from dispatch_audit.jobs.logs import log_runs, log_stage
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.reports import FILE_FORMATS, Format, check_writable, parse_reports, write_reports
 from dispatch_audit.jobs.stderr import errors_on_one_line
-from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
+from dispatch_audit.pipeline.contract.fail_on import FailOn, parse_fail_on
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.ci.failing import failed
 from dispatch_audit.pipeline.report.text.report import Shown
@@ -112,12 +112,12 @@ def audit(
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
         request, needs = parsed_request(traces, out, profile, config, stderr)
         request = _with_window(request, begin_at, end_at, reaudit)
-        if write_baseline is not None:
-            _refuse_baseline(write_baseline, request)
         accepting = None if baseline is None else read_baseline(baseline)
         request = replace(request, baseline=accepting)
         reports = parse_reports(report or (), FILE_FORMATS)
         conditions = parse_fail_on(fail_on or ("violation",))
+        if write_baseline is not None:
+            _refuse_baseline(write_baseline, request, conditions)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start the engine")
@@ -162,8 +162,10 @@ def audit(
         raise typer.Exit(exit_code)
 
 
-def _refuse_baseline(path: Path, request: AuditRequest) -> None:
-    """Refuses a baseline that cannot be written, before the work begins."""
+def _refuse_baseline(path: Path, request: AuditRequest, conditions: FailOn) -> None:
+    """Refuses a baseline that cannot be written or would accept nothing, before the work begins."""
+    if not conditions.asks_for_findings:
+        raise UsageError("no finding fails by this --fail-on, so that --write-baseline accepts none", "leave one out")
     if request.window != WHOLE or request.reaudit_us is not None:
         raise UsageError(
             "--write-baseline takes in all findings of a trace, and a window has some of them",

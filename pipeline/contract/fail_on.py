@@ -53,6 +53,11 @@ class FailOn:
     held_up_s: float | None = None
     rules: frozenset[str] = frozenset()
 
+    @property
+    def asks_for_findings(self) -> bool:
+        """Whether any finding can fail the audit."""
+        return bool(self.severities or self.about or self.rules)
+
     def by_findings(self, found: Collection[Severity], about: About, rule: str | None = None) -> bool:
         """Whether findings of these severities, of a rule about a question, fail the audit; without one, an answer."""
         asked = about in self.about or rule in self.rules

@@ -96,6 +96,14 @@ def test_a_window_names_nothing_as_stale(home: Path, run_embedded: EmbeddedComma
     assert (done.returncode, "no longer" in done.stderr) == (0, False)
 
 
+@pytest.mark.parametrize("condition", ["never", "held-up:1s"])
+def test_a_baseline_that_accepts_nothing_is_refused(home: Path, run_embedded: EmbeddedCommands, condition: str) -> None:
+    before = (home / "baseline.json").read_text()
+    done = run_embedded("audit", "churn", "--fail-on", condition, "--write-baseline", "baseline.json")
+    assert (done.returncode, (home / "baseline.json").read_text()) == (2, before)
+    assert "so that --write-baseline accepts none" in done.stderr
+
+
 def test_a_window_writes_no_baseline(home: Path, run_embedded: EmbeddedCommands) -> None:
     done = run_embedded("audit", "churn", "--out", "w", "--to", "2026-11-21T01:43:20Z", "--write-baseline", "b.json")
     assert (done.returncode, (home / "b.json").exists()) == (2, False)
