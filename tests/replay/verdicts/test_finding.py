@@ -46,8 +46,8 @@ def test_the_parts_stand_as_columns_and_those_that_are_missing_are_null() -> Non
 
 
 def test_every_column_that_a_finding_fills_is_one_of_the_table() -> None:
-    # The recorders, the ids and the names of keys are added to the rows of all findings together.
-    later = {"broker", "finding_id", "key"}
+    # The recorders, the ids, the names of keys and the baseline are added to the rows of all findings together.
+    later = {"broker", "finding_id", "key", "accepted"}
     assert columns(Explanation("x")).keys() == {column.name for column in VIOLATIONS.written_columns} - later
 
 
