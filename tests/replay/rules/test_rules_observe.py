@@ -89,7 +89,19 @@ def test_observers_get_by_with_a_state_that_refuses_writes(replays: dict[str, An
     assert replays["frozen"] == replays["once"]
 
 
-_JUDGED: Final = ("explanation", "severity", "known_bug", "permitted_by", "epoch", "order_verdict")
+_JUDGED: Final = (
+    "explanation",
+    "what",
+    "against",
+    "why",
+    "remedy",
+    "change",
+    "severity",
+    "known_bug",
+    "permitted_by",
+    "epoch",
+    "order_verdict",
+)
 """Columns of verdicts, which weigh the findings on one dispatch against each other."""
 
 
