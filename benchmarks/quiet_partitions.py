@@ -4,15 +4,17 @@
 
 Each partition has ten consumers, four membership changes after their joins, and about a thousand events. The rows of
 all partitions lie in one log by time, so that a batch of the log has some rows of each of them. Prints the CPU time of
-this process for each partition, membership change and packed batch, and the size of the rows that the replay hands
-back, by table. A change costs what a partition with changes costs more than the same traffic among consumers that stay.
-A packed batch costs what as many rows cost more on many partitions than on few.
+this process for each partition, membership change and packed batch, and the size of the rows that a task of the replay
+hands back, by table. A change costs what a partition with changes costs more than the same traffic among consumers
+that stay. A packed batch costs what as many rows cost more on many partitions than on few.
 """
 
+import gc
 import json
 import statistics
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
@@ -37,7 +39,9 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import (
 )
 from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.tables.payload import encode
+from dispatch_audit.pipeline.replay.rows.task_result import task_result
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.tables.payload import batches_in
 
 _SKEW_US = 10_000
 _PROFILE = profile_for(VERSION, SETTINGS)
@@ -61,22 +65,29 @@ def trace_of(shape: Shape) -> list[pa.RecordBatch]:
 
 
 def measured(trace: list[pa.RecordBatch], partitions: int) -> Cost:
-    """Packs and replays the trace, with all that is encoded and decoded on the way."""
+    """Packs and replays the trace in one task, with all that is encoded and decoded on the way."""
     groups = [Group(topic_of(number), "ks") for number in range(partitions)]
-    rows: Counter[str] = Counter()
-    size: Counter[str] = Counter()
     began = time.process_time()
     packed = [_there_and_back(chunk) for batch in trace for chunk in pack(batch, _PROFILE)]
     between = time.process_time()
     by_topic: dict[str, list[PackedBatch]] = {group.topic: [] for group in groups}
     for chunk in packed:
         by_topic[chunk.topic].append(chunk)
+    handed_back = list(task_result(_replayed(groups, by_topic)))
+    replay_s = time.process_time() - between
+    rows: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    for batch in handed_back:
+        for table, payload in zip(batch["table"].to_pylist(), batch["payload"].to_pylist(), strict=True):
+            rows[table] += sum(part.num_rows for part in batches_in(payload))
+            size[table] += len(payload)
+    return Cost(between - began, replay_s, len(packed), rows, size)
+
+
+def _replayed(groups: list[Group], by_topic: dict[str, list[PackedBatch]]) -> Iterator[tuple[str, Columns]]:
     for group in groups:
         chunks = [own for chunk in by_topic[group.topic] if (own := rows_for(group.subscription, chunk)) is not None]
-        for table, columns in replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), _CONFIG, 100):
-            rows[table] += len(next(iter(columns.values())))
-            size[table] += len(encode(table, columns))
-    return Cost(between - began, time.process_time() - between, len(packed), rows, size)
+        yield from replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), _CONFIG, 100)
 
 
 def _there_and_back(chunk: PackedBatch) -> PackedBatch:
@@ -104,6 +115,8 @@ def main(
     fewer = replace(shape, partitions=max(partitions // 50, 1))
     traces = {one: trace_of(one) for one in (shape, more, fewer)}
     measured(trace_of(replace(shape, partitions=2, events=2 * events)), 2)  # loads what is compiled
+    gc.collect()
+    gc.freeze()  # as `with_frozen_imports` does in workers
     costs: dict[Shape, list[Cost]] = {one: [] for one in traces}
     for _ in range(rounds):
         for one, trace in traces.items():

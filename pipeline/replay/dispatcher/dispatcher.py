@@ -85,6 +85,9 @@ _note_capacity = EntryPoint(note_capacity)
 
 _FINDINGS_ROOM = 1024
 
+# Entries and hashes that a subscription has room for at first.
+_SLOTS = 1024
+
 # Rows that are replayed at a time: room for all of them is made first, so a small number keeps the state small.
 _STRETCH = 32_768
 
@@ -138,12 +141,12 @@ class Dispatcher:
         self.consumers = ConsumerIndex()
         self._routings = Routings()
         self._open_entries_max = open_entries_max
-        self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
+        self._state = new_state(entries=_SLOTS, hashes=_SLOTS, consumers=64, words=64, ledgers=16)
         common = record_of(self._state.common, COMMON)
         common["counts_indexes"] = counts_indexes
         common["publish_skew_us"] = policy.skew_us
         take_limits(self._state, monitor.in_force)
-        self._out = new_output(_FINDINGS_ROOM, 2048, 2048)
+        self._out = new_output(_FINDINGS_ROOM, 2 * _SLOTS, 2 * _SLOTS)
         self._collector = FindingCollector(exceptions)
         self._at_the_end = (0, 0)
         self._without_publish_told = 0
