@@ -6,6 +6,7 @@ edges: from where on a consumer may be there, or gone.
 
 from bisect import bisect_right, insort
 from collections.abc import Collection
+from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.membership import steps
@@ -23,10 +24,12 @@ from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import view_of
 
+_LOOKS: Final = (steps.SnapshotBegins, steps.SnapshotEnds)
+
 
 def _due(step: steps.Planned) -> tuple[int, bool]:
     """The order of steps: at one point snapshots come last, whichever row came first."""
-    return step.at.seq, isinstance(step, steps.SnapshotBegins | steps.SnapshotEnds)
+    return step.at.seq, isinstance(step, _LOOKS)
 
 
 @checkpointed("planned_steps")
@@ -62,7 +65,7 @@ class PlannedSteps:
         due: list[steps.Planned] = []
         later: list[steps.Planned] = []
         for step in self._steps[:count]:
-            looks = isinstance(step, steps.SnapshotBegins | steps.SnapshotEnds) and step.snapshot.seq in shown_by
+            looks = isinstance(step, _LOOKS) and step.snapshot.seq in shown_by
             (later if looks and step.at.seq == seq else due).append(step)
         self._steps[:count] = later
         return due

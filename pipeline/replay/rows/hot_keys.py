@@ -98,9 +98,9 @@ def _longest(blocked: Mapping[int, float], number: int) -> list[int]:
 
 def _times(hashes: KeyCounts, wanted: Sequence[int]) -> Mapping[int, int]:
     """How often entries of some hashes were dispatched, as far as that was counted."""
-    at = np.searchsorted(hashes.group, wanted).tolist()
-    found = zip(wanted, at, strict=True)
-    return {sticky: int(hashes.times[i]) for sticky, i in found if hashes.group[i : i + 1].tolist() == [sticky]}
+    firsts, afters = np.searchsorted(hashes.group, wanted), np.searchsorted(hashes.group, wanted, "right")
+    counted = zip(wanted, firsts.tolist(), (firsts < afters).tolist(), strict=True)
+    return {sticky: int(hashes.times[at]) for sticky, at, is_counted in counted if is_counted}
 
 
 def _hash_columns(

@@ -22,12 +22,14 @@ class ChangeBounds:
 
     def of(self, bracket: Bracket) -> Bounds:
         """The seqs between which the change took effect."""
-        since_us, until_us = bracket.bounds_ts_us(self._skew_us)
         if bracket.start is not None and not bracket.vague:
             after = bracket.start.seq
         else:
-            after = self._held.point_before(since_us).seq
-        before = bracket.end.seq if bracket.end is not None else self._held.point_before(until_us + 1).seq + 1
+            after = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[0]).seq
+        if bracket.end is not None:
+            before = bracket.end.seq
+        else:
+            before = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[1] + 1).seq + 1
         if bracket.join is not None:
             # However vague its rows are, a consumer leaves after it has joined.
             joined = bracket.join.placed
