@@ -8,7 +8,7 @@ from urllib.parse import quote
 from dispatch_audit.pipeline.report.answers import Answer, Tone, answers_on, answers_on_all, worse
 from dispatch_audit.pipeline.report.page.render import template
 from dispatch_audit.pipeline.report.summary import RunSummary, Summary
-from dispatch_audit.pipeline.report.wording import moment, together
+from dispatch_audit.pipeline.report.wording import moment, printable, together
 
 _INDEX = "index.html.j2"
 
@@ -38,7 +38,10 @@ def index_of(summary: Summary, files: Mapping[str, str]) -> str:
         files: the name of the page of each run, which lies beside the index, by its key.
     """
     lines = sorted((_line(run, files[run.run_key]) for run in summary.runs), key=lambda line: -line.badness)
-    return template(_INDEX).render(lines=lines, answers=answers_on_all(summary), target=summary.target)
+    unusable = [(printable(path), printable(str(error))) for path, error in summary.unusable]
+    return template(_INDEX).render(
+        lines=lines, answers=answers_on_all(summary), target=summary.target, unusable=unusable
+    )
 
 
 def _line(run: RunSummary, file: str) -> _Line:

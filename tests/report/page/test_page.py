@@ -19,8 +19,10 @@ from report_rows import BROKEN, FINDING
 
 from dispatch_audit.jobs.reports import FileFormat, ReportFile, write_reports
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
+from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
 from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, finding_views, shown_findings
+from dispatch_audit.pipeline.report.page.index import index_of
 from dispatch_audit.pipeline.report.page.next_steps import next_steps
 from dispatch_audit.pipeline.report.page.rows import PageRows
 from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
@@ -28,6 +30,7 @@ from dispatch_audit.pipeline.report.query import summarise
 from dispatch_audit.pipeline.report.text.report import Shown
 from dispatch_audit.pipeline.report.wording import sentence
 from dispatch_audit.pipeline.report.words import CAUSES as MEANINGS
+from dispatch_audit.pipeline.trace import UnusableTrace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,6 +166,15 @@ def test_an_audit_of_several_traces_writes_a_page_of_each(page_target: Path, tmp
     assert [link for link in index.values("href") if link != "data:,"] == pages
     assert index.tags.count("script") == 0
     assert index.text.count("alert(1)") >= 2
+
+
+def test_the_index_names_the_traces_that_could_not_be_audited(page_target: Path) -> None:
+    summary = summarise(None, str(page_target), ["aaaa", "bbbb"])
+    files = {"aaaa": "a.html", "bbbb": "b.html"}
+    assert "Not audited" not in index_of(summary, files)
+    torn = UnusableTrace("traces/<torn>", TraceError("traces/<torn> is empty", "record it again"))
+    index = Outline(index_of(replace(summary, unusable=(torn,)), files))
+    assert "traces/<torn> is empty; record it again" in index.text
 
 
 def test_a_report_for_people_names_the_files_beside_it(page_target: Path, tmp_path: Path, capsys: Any) -> None:
