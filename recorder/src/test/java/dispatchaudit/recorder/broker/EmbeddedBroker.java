@@ -3,6 +3,8 @@ package dispatchaudit.recorder.broker;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.InputStream;
+import java.net.InetAddress;
+import java.net.NetworkInterface;
 import java.net.URI;
 import java.nio.file.Path;
 import java.util.Map;
@@ -10,6 +12,9 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import org.apache.bookkeeper.common.allocator.PoolingPolicy;
+import org.apache.bookkeeper.conf.ServerConfiguration;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.client.admin.PulsarAdmin;
@@ -43,7 +48,8 @@ public final class EmbeddedBroker implements AutoCloseable {
     public static EmbeddedBroker start(Path nar, Map<String, String> settings) throws Exception {
         String metadata = "memory:" + UUID.randomUUID();
         ServiceConfiguration configuration = configuration(metadata, nar, settings);
-        BKCluster bookies = BKCluster.builder().metadataServiceUri(metadata).numBookies(1).build();
+        BKCluster bookies = BKCluster.builder().baseServerConfiguration(bookie())
+                .metadataServiceUri(metadata).numBookies(1).build();
         PulsarService broker = new PulsarService(configuration);
         EmbeddedBroker started = new EmbeddedBroker(bookies, broker);
         try {
@@ -54,6 +60,24 @@ public final class EmbeddedBroker implements AutoCloseable {
             started.close();
             throw e;
         }
+    }
+
+    /** As Pulsar's own tests have it, but they collect unused ledgers each second: that of 3.0.7 deletes one in use. */
+    private static ServerConfiguration bookie() throws Exception {
+        ServerConfiguration configuration = new ServerConfiguration();
+        configuration.setGcWaitTime(TimeUnit.MINUTES.toMillis(30));
+        configuration.setListeningInterface(NetworkInterface.getByInetAddress(InetAddress.getLoopbackAddress()).getName());
+        configuration.setAllowLoopback(true);
+        configuration.setAllowEphemeralPorts(true);
+        configuration.setBookiePort(0);
+        configuration.setJournalFlushWhenQueueEmpty(true);
+        configuration.setJournalFormatVersionToWrite(5);
+        configuration.setJournalWriteData(false);
+        configuration.setProperty("journalPreAllocSizeMB", 1);
+        configuration.setDiskUsageThreshold(0.999f);
+        configuration.setDiskUsageWarnThreshold(0.99f);
+        configuration.setAllocatorPoolingPolicy(PoolingPolicy.UnpooledHeap);
+        return configuration;
     }
 
     private static ServiceConfiguration configuration(String metadata, Path nar, Map<String, String> settings)
