@@ -35,10 +35,11 @@ def published(broker: RecordingBroker, count: int) -> float:
     return took
 
 
-def place_of(broker: RecordingBroker, file: int) -> Path:
-    """The path at which the recorder will open a file; the first one exists by then."""
+def place_of_later_file(broker: RecordingBroker) -> tuple[int, Path]:
+    """How many files are complete when the recorder will open the one after the next, and at which path."""
     wait_for(lambda: any(broker.folder.glob("*/events/*")), "the first file")
-    return broker.trace / "events" / f"{file:06d}.jsonl.gz.open"
+    complete = broker.metric("files_completed_total") + 2
+    return complete, broker.trace / "events" / f"{complete + 1:06d}.jsonl.gz.open"
 
 
 @pytest.fixture
@@ -52,9 +53,9 @@ def test_a_disk_that_hangs_holds_up_nobody(release: str, folder: Path) -> None:
     # A pipe that nobody reads: the writer waits in the middle of opening it.
     with recording_broker(folder, release, FileSeconds=1, SnapshotMs=200, QueueRows=1024, ReservedRows=128) as broker:
         published(broker, 10)
-        pipe = place_of(broker, 3)
+        complete, pipe = place_of_later_file(broker)
         os.mkfifo(pipe)
-        wait_for(lambda: broker.metric("files_completed_total") == 2, "the pipe to be opened")
+        wait_for(lambda: broker.metric("files_completed_total") == complete, "the pipe to be opened")
         assert published(broker, 3_000) < 30
         wait_for(lambda: broker.metric("rows_dropped_total") > 0, "a dropped row")
         dropped = broker.metric("rows_dropped_total")
@@ -86,14 +87,15 @@ def _rows(gzipped: bytes) -> list[dict[str, object]]:
 def test_a_full_disk_costs_rows_and_nothing_else(release: str, folder: Path) -> None:
     with recording_broker(folder, release, FileSeconds=1, SnapshotMs=200, FlushMs=100) as broker:
         published(broker, 10)
-        place_of(broker, 2).symlink_to("/dev/full")
+        _, full = place_of_later_file(broker)
+        full.symlink_to("/dev/full")
         wait_for(lambda: broker.metric("write_errors_total") > 0, "a write that fails")
         assert published(broker, 1_000) < 30
         wait_for(lambda: broker.metric("gaps_written_total") > 0, "a gap row")
         files = broker.metric("files_completed_total")
         wait_for(lambda: broker.metric("files_completed_total") > files + 1, "a complete file")
         dropped = broker.metric("rows_dropped_total")
-        place_of(broker, 2).unlink()
+        full.unlink()
         rows = complete_rows(broker.trace)
         broker.process.kill()
 
