@@ -121,7 +121,7 @@ recorder: $(NAR)
 	@for broker in $(PULSAR); do $(BUILD) -Dpulsar.version=$$broker verify || exit 1; done
 
 $(MVN):
-	@mvn -B -q -Dmaven.repo.local=$(MAVEN_REPO) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack \
+	@mkdir -p $(CACHE) && cd $(CACHE) && mvn -B -q -Dmaven.repo.local=$(MAVEN_REPO) org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack \
 		-Dartifact=org.apache.maven:apache-maven:$(MAVEN):zip:bin -DoutputDirectory=$(CACHE)
 
 $(NAR): recorder/pom.xml $(shell find recorder/src/main -type f) | $(MVN)

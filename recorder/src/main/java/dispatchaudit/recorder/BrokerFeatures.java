@@ -131,7 +131,8 @@ final class BrokerFeatures {
             return metadata.getOrderingKey();
         }
         if (!metadata.hasPartitionKey()) {
-            return NONE_KEY;
+            return ROUTES_BY_WHOLE_HASH ? NONE_KEY
+                    : (metadata.getProducerName() + "-" + metadata.getSequenceId()).getBytes(StandardCharsets.UTF_8);
         }
         return metadata.isPartitionKeyB64Encoded() ? Base64.getDecoder().decode(metadata.getPartitionKey())
                 : metadata.getPartitionKey().getBytes(StandardCharsets.UTF_8);

@@ -193,10 +193,12 @@ public final class DispatchRecorder implements BrokerInterceptor {
     }
 
     public void onWebserviceResponse(javax.servlet.ServletRequest request, javax.servlet.ServletResponse response) {
-        if (request.getAttribute(CONCERNED) instanceof List<?> concerned) {
-            request.removeAttribute(CONCERNED);
-            hook(p -> p.resets().answered(concerned, ((javax.servlet.http.HttpServletResponse) response).getStatus()));
-        }
+        hook(p -> {
+            if (request.getAttribute(CONCERNED) instanceof List<?> concerned) {
+                request.removeAttribute(CONCERNED);
+                p.resets().answered(concerned, ((javax.servlet.http.HttpServletResponse) response).getStatus());
+            }
+        });
     }
 
     public void onWebserviceRequest(jakarta.servlet.ServletRequest request) {
@@ -206,10 +208,12 @@ public final class DispatchRecorder implements BrokerInterceptor {
     }
 
     public void onWebserviceResponse(jakarta.servlet.ServletRequest request, jakarta.servlet.ServletResponse response) {
-        if (request.getAttribute(CONCERNED) instanceof List<?> concerned) {
-            request.removeAttribute(CONCERNED);
-            hook(p -> p.resets().answered(concerned, ((jakarta.servlet.http.HttpServletResponse) response).getStatus()));
-        }
+        hook(p -> {
+            if (request.getAttribute(CONCERNED) instanceof List<?> concerned) {
+                request.removeAttribute(CONCERNED);
+                p.resets().answered(concerned, ((jakarta.servlet.http.HttpServletResponse) response).getStatus());
+            }
+        });
     }
 
     private static void keep(List<RecordedSubscription> concerned, BiConsumer<String, Object> attributes) {

@@ -72,7 +72,7 @@ final class RedeliverRequests {
                 BaseCommand command = new BaseCommand();
                 command.parseFrom(frame.slice(frame.readerIndex() + TAG_AT, size), size);
                 return traffic.redeliver(command.getRedeliverUnacknowledgedMessages(), connection);
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 // The broker refuses such a frame, or the recorder has an error; neither may hold it up.
                 counters.hookErrors.increment();
                 return null;
