@@ -145,7 +145,20 @@ def drawn_schedule(seed: int, kind: str = NONE) -> Schedule:
         )
     if setup.recorded_settings == "late":
         workload = replace(workload, actions=_seen_by_looks(workload.actions, setup.settings_us))
+    elif setup.recorded_settings == "not":
+        workload = replace(workload, actions=[action for action in workload.actions if not _hides_look_ahead(action)])
     return Schedule(workload, setup, as_recorded=rng.random() < 0.5)
+
+
+def _hides_look_ahead(action: Action) -> bool:
+    """Whether an action puts a low look-ahead limit in force.
+
+    A stall of a broker that reads nothing more has a few dozen entries in replay, like one at a low limit. The audit
+    takes it for granted that no real one is below a hundred (docs/BLOCKING.md), where no row says it.
+    """
+    settings = action.settings or {}
+    limits = [settings[name] for name in (LOOK_AHEAD, LOOK_AHEAD_PER_CONSUMER) if name in settings]
+    return any(limit is not None and limit < 100 for limit in limits)
 
 
 def _seen_by_looks(actions: Sequence[Action], every_us: int) -> list[Action]:

@@ -7,6 +7,7 @@ state still shows which entries waited, `attribution` counts them.
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
+from dispatch_audit.pipeline.replay.blocking.unshown.half_full import note_half_full_consumer
 from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
@@ -36,6 +37,7 @@ def update_availability(
     """Updates the cause for which a consumer can be sent nothing; see `flow_control.note_capacity`."""
     consumers, waits = state.consumers, state.waits.consumers
     cause, blocks_at = READY, state.common[0].blocks_at
+    note_half_full_consumer(state, consumer, point.ts_us)
     by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
     if withheld or (blocks_at > 0 and consumers[consumer].unacked >= blocks_at):

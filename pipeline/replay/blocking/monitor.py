@@ -40,8 +40,6 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TraceP
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
-    UNACKED_PER_CONSUMER,
-    UNACKED_PER_SUBSCRIPTION,
     DispatchRate,
     SettingsInForce,
 )
@@ -304,9 +302,8 @@ class BlockingMonitor:
 
     def _facts(self, state: SeenByBlocking, ended: Ended | None = None) -> Facts:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
-        of_unacked = self._is_said(UNACKED_PER_CONSUMER), self._is_said(UNACKED_PER_SUBSCRIPTION)
         of_rows = self._look_ahead_is_said(), self.in_force.rules_out_rates()
-        return Facts(self.limits, *of_joins, self._pauses_at, *of_unacked, *of_rows, ended)
+        return Facts(self.limits, *of_joins, self._pauses_at, *of_rows, ended)
 
     @property
     def _pauses_at(self) -> int:
@@ -390,9 +387,10 @@ class BlockingMonitor:
     def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         by_others = row["passed_by"] != row["consumer"]
         if by_others:
-            said = self._is_said(UNACKED_PER_CONSUMER)
+            lately_us = row["passed_ts"] - self._thresholds.stall_threshold_us
+            perhaps = perhaps_blocked(state, interval.from_ts, lately_us=lately_us)
             # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
-            if self.recent.applies or perhaps_blocked(state, interval.from_ts, said=said)[row["consumer"]]:
+            if self.recent.applies or perhaps[row["consumer"]]:
                 return
         if row["consumer"] == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return

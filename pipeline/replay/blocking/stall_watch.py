@@ -7,7 +7,6 @@ skew after another leave together, as a broker that closes a topic lets them: th
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeGuard
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
@@ -16,7 +15,6 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPOR
 from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, is_finding, stalled
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_RATE,
-    UNSHOWN_SUBSCRIPTION,
     is_pause_of_a_rate,
 )
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
@@ -42,7 +40,6 @@ class StallWatch:
     __slots__ = (
         "_before_leaves",
         "_brought_about",
-        "_doubted",
         "_explained",
         "_left_us",
         "_reported",
@@ -60,7 +57,6 @@ class StallWatch:
         self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
         self._unexplained: Blocked | None = None
-        self._doubted: Blocked | None = None
         self._before_leaves: Blocked | None = None
         self._left_us = _LONG_AGO_US
         self._brought_about = (0, BY_ACK)
@@ -102,7 +98,7 @@ class StallWatch:
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
-        self._explained = self._unexplained = self._doubted = self._before_leaves = None
+        self._explained = self._unexplained = self._before_leaves = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Forgets what was seen of causes that were none: the broker does not have the limit."""
@@ -138,11 +134,8 @@ class StallWatch:
     def _remember(self, found: Blocked | None) -> None:
         if found is not None and found.cause != NAMES[UNEXPLAINED]:
             self._explained = found
-        elif found is not None:
-            if found.detail["unshown"] == UNSHOWN_SUBSCRIPTION:
-                self._doubted = found
-            if self._is_unexplained(found.span):
-                self._unexplained = found
+        elif found is not None and self._is_unexplained(found.span):
+            self._unexplained = found
 
     def dispatched(
         self, state: Seen, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Callable[[], Facts]
@@ -180,13 +173,9 @@ class StallWatch:
         found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
         before, self._explained, self._unexplained = self._unexplained, None, None
         explained = found is None or found.cause != NAMES[UNEXPLAINED]
-        doubted, self._doubted = self._doubted, None
         if before is not None and before.span.from_ts == interval.from_ts and explained:
             # What explains the rest of the time does not explain the time before.
             return before
-        if found is not None and is_finding(found) and not found.detail["unshown"] and self._is_late(doubted, interval):
-            # The acknowledgement that ended it has taken the subscription below the limit.
-            found = found._replace(detail={**found.detail, "unshown": doubted.detail["unshown"]})
         return None if found is None else found._replace(span=interval)
 
     def _is_unexplained(self, span: Interval) -> bool:
@@ -202,16 +191,11 @@ class StallWatch:
 
     def _still_explained(self, interval: Interval) -> Blocked | None:
         """What explained the beginning of this interval, if anything did."""
-        return self._explained if self._is_late(self._explained, interval) else None
-
-    def _is_late(self, seen: Blocked | None, interval: Interval) -> TypeGuard[Blocked]:
-        """Whether something was seen in an interval, shortly enough before its end to explain it.
-
-        A cause that ended longer ago does not explain why nothing was sent since.
-        """
+        seen = self._explained
         if seen is None or seen.span.from_ts != interval.from_ts:
-            return False
-        return interval.to_ts - seen.span.to_ts < self._threshold_us
+            return None
+        # A cause that ended longer ago does not explain why nothing was sent since.
+        return seen if interval.to_ts - seen.span.to_ts < self._threshold_us else None
 
     def _situation(self, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None) -> Situation:
         return Situation(facts(), self._reported.within(interval), sent, self._threshold_us)

@@ -95,8 +95,6 @@ class Facts(NamedTuple):
         out_of_order: the indexes of the consumers that snapshots show to be remembered after one with a later read
             position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
-        limit_is_said: whether a row says the limit of unacknowledged messages of a consumer.
-        subscription_is_said: whether a row says that of the subscription.
         look_ahead_is_said: whether rows say the limits of look-ahead.
         rates_ruled_out: whether rows say of each limit of the dispatch rate that there is none.
         ended: the consumer whose interval ends at the row; None: none does.
@@ -106,8 +104,6 @@ class Facts(NamedTuple):
     held_back: HeldBack
     out_of_order: frozenset[int]
     pauses_at: int
-    limit_is_said: bool
-    subscription_is_said: bool
     look_ahead_is_said: bool
     rates_ruled_out: bool
     ended: Ended | None
@@ -292,7 +288,7 @@ def _unshown(
     connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
     # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
-    blocked = perhaps_blocked(state, interval.from_ts, said=situation.facts.limit_is_said, seen_only=seen_only)
+    blocked = perhaps_blocked(state, interval.from_ts, lately_us=since_us, seen_only=seen_only)
     if situation.sent is not None and record_of(state.limits.common, LIMIT)["consumer_claim"] != CLAIM_DISREGARDED:
         # Who is sent something now, and holds as much as after its last dispatch, was not blocked.
         consumers: Any = state.consumers.view(np.ndarray)
@@ -316,13 +312,12 @@ def _unshown(
     read = reported_as_read(state, free, situation.reported) if seen_only else shown
     if bool(read.any()):
         return ""
-    facts, limit = situation.facts, int(common_of(state)["unacked_limit"])
     # Only what consumers give up lets a full subscription go on.
     given_up = bool((state.consumers.view(np.ndarray)["gave_up_seq"] > interval.from_seq).any())
     goes_on = situation.sent is not None and not given_up
-    if not goes_on and may_be_full(state, limit, situation.reported, said=facts.subscription_is_said):
+    if not goes_on and may_be_full(state, since_us, situation.reported):
         return UNSHOWN_SUBSCRIPTION
-    if not facts.limits.looks_ahead or facts.look_ahead_is_said:
+    if not situation.facts.limits.looks_ahead or situation.facts.look_ahead_is_said:
         return ""
     in_replay = situation.reported.in_replay
     if in_replay is None:

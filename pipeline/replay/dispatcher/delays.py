@@ -80,9 +80,10 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     marks = entries[slot].marks & (WAITING | DUE | SENT | MAYBE_SKIPPED)
     if marks != WAITING | DUE or hashes[at].away == 1 or owner < 0:
         return
-    if waits[owner].cause != READY:
+    # For one that is blocked on unacknowledged messages the broker does not read (4.14).
+    if waits[owner].cause != READY or state.consumers[owner].blocked == 1:
         return
-    from_ts = max(entries[slot].due_ts, hashes[at].free_ts, waits[owner].cause_ts)
+    from_ts = max(entries[slot].due_ts, hashes[at].free_ts, waits[owner].cause_ts, state.consumers[owner].unblocked_ts)
     if point.ts_us - from_ts >= longest_us:
         since = TracePoint(entries[slot].due_seq, from_ts)
         report_starved(state, out, at, slot, since, point, ended_by, 0)

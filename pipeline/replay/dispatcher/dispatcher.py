@@ -431,7 +431,6 @@ class Dispatcher:
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
         self._drain_output()
-        self.monitor.settle()
         self.monitor.open_until = at if goes_on else None
         self._before_change(at, STILL_OPEN, ends_all=True)
         self._report_starved(at, STILL_OPEN)

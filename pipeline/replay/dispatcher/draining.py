@@ -114,6 +114,7 @@ def remap(
                 hashes[at].away = 0
                 hashes[at].returned_seq = point.seq
                 hashes[at].returned_ts = point.ts_us
+                hashes[at].free_ts = point.ts_us
                 begin_wait(state, at, point)
         elif hashes[at].away == 1:
             hashes[at].new_owner = owner

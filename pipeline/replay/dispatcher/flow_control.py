@@ -4,6 +4,8 @@ These are permits, the unacked counts of consumers and the subscription, and who
 the first deliveries of a hash and the redelivery count of an entry.
 """
 
+from typing import Final
+
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
@@ -18,6 +20,9 @@ from dispatch_audit.pipeline.replay.state.state import (
     UNKNOWN,
     State,
 )
+
+# The dispatches of one read follow each other more closely.
+_OF_ONE_READ_US: Final = 5_000
 
 
 @compiled
@@ -54,6 +59,21 @@ def _blocked(unacked: int, limit: int, before: int) -> int:
     if unacked >= limit:
         return 1
     return 0 if unacked < limit // 2 else before
+
+
+@compiled
+def begins_read(state: State, slot: int, ts: int) -> bool:
+    """Whether a dispatch is of an entry that was not read before; call before the dispatch takes effect.
+
+    Before the first dispatch of a read it notes what is unacknowledged.
+    """
+    common, entries = state.common, state.entries
+    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
+    if (entries[slot].ledger, entries[slot].entry) <= highest:
+        return False
+    if ts - common[0].last_dispatch_ts > _OF_ONE_READ_US:
+        common[0].before_read = common[0].unacked
+    return True
 
 
 @compiled

@@ -33,6 +33,8 @@ _KEPT_IN_COMMON: Final = (
     "blocks_at",
     "subscription_max",
     "unacked_limit",
+    "consumer_said",
+    "subscription_said",
     "read_batch_max",
     "publish_skew_us",
     "first_published_ledger",
@@ -67,7 +69,7 @@ _KEPT_OF_LIMITS: Final = (
 )
 # Of consumers, what depends on entries.
 _DROPPED: Final = ("held", "unacked", "maybe_skipped", "filled", "permits", "blocked", "withheld")
-_DROPPED_OF_WAITS: Final = ("cause", "former", "recent")
+_DROPPED_OF_WAITS: Final = ("half_full", "cause", "former", "recent")
 _DROPPED_OF_LIMITS: Final = ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood")
 
 

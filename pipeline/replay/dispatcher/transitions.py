@@ -27,7 +27,13 @@ How the states show in a slot:
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_filled, note_sent
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
+    begins_read,
+    charge,
+    messages_left,
+    note_filled,
+    note_sent,
+)
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
@@ -148,7 +154,7 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     # A read in flight may send entries that an administrator has skipped meanwhile (E6).
     doubtful = entries[slot].marks & MAYBE_SKIPPED != 0 and point.ts_us <= state.common[0].skip_begun_ts + READ_US
     stop_waiting(state, slot, point.ts_us)
-    at = entries[slot].hash_at
+    at, shows_read = entries[slot].hash_at, begins_read(state, slot, point.ts_us)
     note_sent(state, slot, consumer, point)
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = point.seq
@@ -167,9 +173,6 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
         hashes[at].left_sent_seq = point.seq
     if doubtful:
         entries[slot].marks |= MAYBE_SKIPPED
-    common = state.common
-    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
-    shows_read = (entries[slot].ledger, entries[slot].entry) > highest
     note_read(state, entries[slot].ledger, entries[slot].entry, point)
     if again:
         # Sent once more to its holder (E17): it stays pending there, so no draining ends. The broker counts it twice.

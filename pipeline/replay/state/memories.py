@@ -53,6 +53,8 @@ CONSUMER_WAIT = _record(
         "cause_seq",
         "cause_ts",
         "unavailable_us",  # the time in which it could be sent nothing, without the open interval
+        "half_full",  # it holds more than half of what may be its limit, so a limit that no row says may block it
+        "half_full_ts",  # until when it last did
         "recent",  # it joined recently and gets no new entries (3.x and classic)
     )
 )
@@ -65,6 +67,8 @@ WAIT = _record(
         "blocked_on_unacked_since_ts",  # the same for `blocked_on_unacked`
         "blocked_on_unacked_us",
         "blocked_on_unacked_until_ts",  # until when it last was blocked on unacked messages
+        "half_full",  # half of what may be the limit is unacknowledged, so it may block the subscription
+        "half_full_ts",  # until when it last was
         "stopped_at_seq",  # the row in front of which the kernel has already stopped for a stall
         "looked_ts",  # when it last stopped in front of a row that takes entries from consumers in a stall
         "next_sample_ts",  # when the next capacity sample is due

@@ -247,6 +247,9 @@ COMMON = np.dtype(
         ("total_vague", np.int64),  # the broker's own count may be lower: a holder left, or another one acknowledged
         ("unacked", np.int64),
         ("filled", np.int64),  # the most of them since the last dispatch that shows a read, with that dispatch
+        ("before_read", np.int64),  # how many there were before the first dispatch of that read
+        ("consumer_said", np.int64),  # a row says the limit of unacknowledged messages of a consumer
+        ("subscription_said", np.int64),  # and that of the subscription
         ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)
         ("first_published_ledger", np.int64),  # the lowest position whose publish was seen; UNKNOWN: none
         ("first_published_entry", np.int64),

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.blocking.unshown.half_full import may_be_half_full
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
-from dispatch_audit.pipeline.replay.state.memories import LIMIT
+from dispatch_audit.pipeline.replay.state.memories import LIMIT, WAIT
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, UNKNOWN, WAITING, common_of, record_of
 
@@ -30,37 +31,40 @@ UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
 
 # A read takes up to 40 ms (contract 6.6).
 _BROUGHT_ABOUT_US: Final = 100_000
-# Nobody limits a consumer or a subscription to fewer messages, or replay to fewer entries.
+# Nobody limits a consumer to fewer messages, or replay to fewer entries.
 _OF_CONSUMER_MIN: Final = 3
-_OF_SUBSCRIPTION_MIN: Final = 20
 _OF_REPLAY_MIN: Final = 100
 
 
-def perhaps_blocked(state: Seen, since_us: int, *, said: bool, seen_only: bool = False) -> NDArray[np.bool_]:
+def perhaps_blocked(
+    state: Seen, since_us: int, *, lately_us: int | None = None, seen_only: bool = False
+) -> NDArray[np.bool_]:
     """Which consumers may be blocked on unacknowledged messages although the claimed limit does not say so.
 
     Args:
         state: the state.
         since_us: the beginning of the stall.
-        said: whether a row says the limit.
+        lately_us: those count too that may have been blocked later than this; None: later than `since_us`.
         seen_only: whether only those count that were blocked before, or that the broker counts more for.
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     counted, filled = consumers["unacked"] + consumers["uncounted"], consumers["filled"]
+    half_full_ts: Any = state.waits.consumers.view(np.ndarray)["half_full_ts"]
+    lately: NDArray[np.bool_] = half_full_ts > (since_us if lately_us is None else lately_us)
     limits = record_of(state.limits.common, LIMIT)
     if limits["consumer_claim"] == CLAIM_DISREGARDED:
         # The limit is at least what a consumer was seen to hold; one that has reached it is blocked down to half of it.
-        holding: NDArray[np.bool_] = 2 * counted > limits["consumer_most"]
+        holding: NDArray[np.bool_] = (2 * counted > limits["consumer_most"]) | lately
         return holding
     blocks_at = int(common["blocks_at"])
     counts_more: NDArray[np.bool_] = consumers["uncounted"] > 0
     perhaps: NDArray[np.bool_] = np.zeros(consumers.size, dtype=np.bool_)
     if blocks_at > 0:
         perhaps = counts_more & (filled >= blocks_at) & (counted > blocks_at // 2)
-    if said:
+    if common["consumer_said"] == 1:
         return perhaps
     # The limit may be what it had when it was sent something last; then it is blocked down to half of that.
-    lower = (filled >= _OF_CONSUMER_MIN) & (2 * counted > filled)
+    lower = (filled >= _OF_CONSUMER_MIN) & ((2 * counted > filled) | lately)
     # It came down to half of the claimed limit, but the broker's may be lower.
     perhaps |= (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0) | (counts_more & lower)
     if not seen_only:
@@ -69,21 +73,20 @@ def perhaps_blocked(state: Seen, since_us: int, *, said: bool, seen_only: bool =
     return perhaps
 
 
-def may_be_full(state: Seen, limit: int, reported: Reported, *, said: bool) -> bool:
+def may_be_full(state: Seen, since_us: int, reported: Reported) -> bool:
     """Whether the subscription may have reached a limit of unacknowledged messages without being seen at it.
 
     Args:
         state: the state.
-        limit: the limit that the trace claims; 0: it claims none.
+        since_us: it counts too if it may have been full later than this.
         reported: what snapshots of the stall say.
-        said: whether a row says the limit; otherwise it may be what was unacknowledged after the last read.
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     more = int(consumers["uncounted"][consumers["connected"] == 1].sum())
     counted = max(int(common["unacked"]) + more, reported.unacked or 0)
-    if 0 < limit <= 2 * counted:
-        return True
-    return not said and _OF_SUBSCRIPTION_MIN <= common["filled"] <= 2 * counted
+    return bool(record_of(state.waits.common, WAIT)["half_full_ts"] > since_us) or bool(
+        may_be_half_full(state, counted)
+    )
 
 
 def may_be_too_long(in_replay: int, reported: Reported) -> bool:
