@@ -7,10 +7,10 @@ state still shows which entries waited, `attribution` counts them.
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
-from dispatch_audit.pipeline.replay.blocking.unshown.half_full import note_half_full_consumer
+from dispatch_audit.pipeline.replay.blocking.unshown.half_full import blocked_until_ts, note_half_full_consumer
 from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
+from dispatch_audit.pipeline.replay.state.availability import READY, unserved_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
@@ -44,13 +44,25 @@ def update_availability(
         cause = UNACKED_LIMIT_CONSUMER
     elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
         cause = NO_PERMITS
-    if cause == waits[consumer].cause:
-        return
-    waits[consumer].former = waits[consumer].cause
-    end_unavailability(state, out, consumer, point, ended_by, report_min_us)
-    waits[consumer].cause = cause
-    waits[consumer].cause_seq = point.seq
-    waits[consumer].cause_ts = point.ts_us
+    if cause != waits[consumer].cause:
+        waits[consumer].former = waits[consumer].cause
+        end_unavailability(state, out, consumer, point, ended_by, report_min_us)
+        waits[consumer].cause = cause
+        waits[consumer].cause_seq = point.seq
+        waits[consumer].cause_ts = point.ts_us
+    _note_unserved(state, consumer, point.ts_us)
+
+
+@compiled
+def _note_unserved(state: SeenByBlocking, consumer: int, ts: int) -> None:
+    """Adds up the time for which the broker does not read for a consumer."""
+    waits = state.waits.consumers
+    if waits[consumer].cause != READY or state.consumers[consumer].blocked == 1:
+        if waits[consumer].unserved_since_ts == 0:
+            waits[consumer].unserved_since_ts = ts
+    elif waits[consumer].unserved_since_ts > 0:
+        waits[consumer].unserved_us += ts - waits[consumer].unserved_since_ts
+        waits[consumer].unserved_since_ts = 0
 
 
 @compiled
@@ -88,14 +100,14 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     # Only entries that may not be overtaken (`queue_first`) count.
     if head < 0 or hashes[at].away == 1:
         return
-    from_seq, from_ts, before_us = waits[at].clear_seq, waits[at].clear_ts, waits[at].clear_unavailable_us
+    from_seq, from_ts, before_us = waits[at].clear_seq, waits[at].clear_ts, waits[at].clear_unserved_us
     if waits[at].read_ts > from_ts and _may_be_unread(state, at, point.ts_us):
-        from_seq, from_ts, before_us = waits[at].read_seq, waits[at].read_ts, waits[at].read_unavailable_us
+        from_seq, from_ts, before_us = waits[at].read_seq, waits[at].read_ts, waits[at].read_unserved_us
     if state.entries[head].since_ts > from_ts:
         # It came back, and is before those that have waited longer.
         from_seq, from_ts = state.entries[head].since_seq, state.entries[head].since_ts
-    # The hash does not starve while its owner can be sent nothing.
-    unavailable = unavailable_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
+    # The hash does not starve while the broker does not read for its owner.
+    unavailable = unserved_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
     if point.ts_us - from_ts - unavailable >= longest_us:
         since = TracePoint(from_seq, from_ts)
         report_starved(state, out, at, head, since, point, ended_by, unavailable)
@@ -145,6 +157,7 @@ def report_starved(
     report[row].entry = state.entries[head].entry
     report[row].passed_ts = UNKNOWN
     report[row].passed_by = owner
+    report[row].blocked_until_ts = blocked_until_ts(state, owner, point.ts_us)
     if owner >= 0:
         report[row].passed_ledger = state.consumers[owner].sent_ledger
         report[row].passed_entry = state.consumers[owner].sent_entry
@@ -243,7 +256,7 @@ def note_head_read(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     waits = state.waits.hashes
     waits[at].read_seq = point.seq
     waits[at].read_ts = point.ts_us
-    waits[at].read_unavailable_us = unavailable_us(state, state.hashes[at].owner, point.ts_us)
+    waits[at].read_unserved_us = unserved_us(state, state.hashes[at].owner, point.ts_us)
 
 
 @compiled

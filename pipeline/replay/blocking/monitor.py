@@ -34,7 +34,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     moves_in_use,
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD, perhaps_blocked
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
@@ -386,12 +386,9 @@ class BlockingMonitor:
 
     def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         by_others = row["passed_by"] != row["consumer"]
-        if by_others:
-            lately_us = row["passed_ts"] - self._thresholds.stall_threshold_us
-            perhaps = perhaps_blocked(state, interval.from_ts, lately_us=lately_us)
+        if by_others and self.recent.applies:
             # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
-            if self.recent.applies or perhaps[row["consumer"]]:
-                return
+            return
         if row["consumer"] == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return
         head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])
@@ -399,6 +396,8 @@ class BlockingMonitor:
         if by_others:
             # Snapshots may show that it had no permits although rows grant some.
             without_us = self._watch.without_permits_us(row["consumer"])
+            # For one that is blocked the broker does not read, although it may send it something (4.2, 4.8).
+            without_us = max(without_us, row["blocked_until_ts"])
             passed_over_us = min(passed_over_us, row["passed_ts"] - without_us)
         # What it was held back from as recently joined passes nothing over until it is released (6.1).
         passed_over_us = min(passed_over_us, row["passed_ts"] - self.recent.held_until_us(row["consumer"]))

@@ -288,7 +288,7 @@ def _unshown(
     connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
     # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
-    blocked = perhaps_blocked(state, interval.from_ts, lately_us=since_us, seen_only=seen_only)
+    blocked = perhaps_blocked(state, interval.from_ts, since_us, seen_only=seen_only)
     if situation.sent is not None and record_of(state.limits.common, LIMIT)["consumer_claim"] != CLAIM_DISREGARDED:
         # Who is sent something now, and holds as much as after its last dispatch, was not blocked.
         consumers: Any = state.consumers.view(np.ndarray)

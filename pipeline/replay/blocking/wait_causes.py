@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
 )
 from dispatch_audit.pipeline.replay.blocking.unshown.half_full import note_half_full_subscription
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
+from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us, unserved_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
@@ -91,6 +91,7 @@ def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     waits[at].clear_look_ahead_us = look_ahead_us(state, point.ts_us)
     waits[at].clear_full_us = blocked_on_unacked_us(state, point.ts_us)
     waits[at].clear_unavailable_us = unavailable_us(state, owner, point.ts_us)
+    waits[at].clear_unserved_us = unserved_us(state, owner, point.ts_us)
 
 
 @compiled

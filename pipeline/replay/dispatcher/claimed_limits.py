@@ -97,7 +97,14 @@ def stand_again(state: State, setting: str) -> None:
         for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood"):
             state.limits.consumers.view(np.ndarray)[name] = 0
     else:
-        seen["full_since_ts"] = record_of(state.common, COMMON)["full"] = 0
+        seen["full_since_ts"] = seen["subscription_passed_at"] = seen["subscription_held_at"] = 0
+        record_of(state.common, COMMON)["full"] = 0
+
+
+def messages_of_a_read(state: State) -> int:
+    """The most messages that one read brings: it may take the subscription so far beyond its limit."""
+    largest = int(state.limits.consumers.view(np.ndarray)["largest"].max(initial=0))
+    return int(record_of(state.common, COMMON)["read_batch_max"]) * max(largest, 1)
 
 
 def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, int] | None:

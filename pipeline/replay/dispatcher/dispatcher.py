@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     disregard,
     held_back_between,
     look_at_reads,
+    messages_of_a_read,
     stand_again,
     take_limits,
 )
@@ -507,6 +508,11 @@ class Dispatcher:
     def held_back_between(self, setting: str, times_min: int) -> tuple[int, int] | None:
         """The rows between which the broker was seen to keep the limit in force; see `claimed_limits`."""
         return held_back_between(self._state, setting, times_min)
+
+    @property
+    def messages_of_a_read(self) -> int:
+        """The most messages that one read brings, see `claimed_limits`."""
+        return messages_of_a_read(self._state)
 
     def take_contradicted(self) -> list[ContradictedLimit]:
         """The claimed limits that the broker was found to contradict since the last call."""

@@ -63,6 +63,8 @@ _KEPT_OF_LIMITS: Final = (
     "subscription_passes",
     "subscription_held_back",
     "subscription_passed_seq",
+    "subscription_passed_at",
+    "subscription_held_at",
     "subscription_most",
     "contradicted_seq",
     "contradicted_ts",

@@ -80,11 +80,13 @@ class _Reported(NamedTuple):
 class LimitEvidence:
     """What rows and snapshots say of the limits of one subscription."""
 
-    __slots__ = ("_changed", "_disputed", "_reported", "_said_since", "_since", "_vouched")
+    __slots__ = ("_changed", "_disputed", "_one_read", "_reported", "_said_since", "_since", "_vouched")
 
     def __init__(self) -> None:
         """Starts in front of the first row."""
         self._changed: list[_ChangedLimit] = []
+        # The most messages of a read.
+        self._one_read = 0
         self._disputed: list[_Disputed] = []
         self._since = dict.fromkeys(LIMIT_OF, -1)
         self._vouched: list[_Vouched] = []
@@ -159,6 +161,7 @@ class LimitEvidence:
 
     def note_kept(self, dispatcher: Dispatcher) -> None:
         """Notes which of the limits in force the broker is known to keep; call in front of each result."""
+        self._one_read = dispatcher.messages_of_a_read
         kept = [vouched for name in LIMIT_OF for vouched in _kept(name, dispatcher)]
         former = {(vouched.setting, vouched.after_seq) for vouched in kept}
         self._vouched = [
@@ -187,9 +190,10 @@ class LimitEvidence:
         for changed in self._changed:
             within = (findings.rule == UNACKED_LIMIT) & (findings.limited == LIMIT_OF[changed.setting])
             within &= (findings.seq > changed.after_seq) & (findings.seq < changed.before_seq)
-            if changed.limit > 0:
-                largest = findings.largest if changed.setting == UNACKED_PER_CONSUMER else 1
-                within &= findings.value <= changed.limit * largest
+            if changed.limit > 0 and changed.setting == UNACKED_PER_CONSUMER:
+                within &= findings.value <= changed.limit * findings.largest
+            elif changed.limit > 0:
+                within &= findings.value <= changed.limit + self._one_read
             explained |= within
         return chosen(findings, ~explained) if explained.any() else findings
 

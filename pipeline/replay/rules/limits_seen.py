@@ -47,7 +47,8 @@ broke it once: a limit that a policy had raised meanwhile would have let the con
 @compiled
 def note_dispatch(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
     """Notes how a dispatch agrees with both limits; call after the rules and before it takes effect."""
-    common, seen = state.common, state.limits.common
+    common, seen, limits = state.common, state.limits.common, state.limits.consumers
+    limits[sent.consumer].largest = largest_batch(state, slot, sent.consumer)
     if common[0].unacked_max > 0 and seen[0].consumer_claim == CLAIM_STANDS:
         _note_of_consumer(state, out, slot, sent)
     if seen[0].full_since_ts > 0 and seen[0].subscription_claim == CLAIM_STANDS:
@@ -94,7 +95,6 @@ def passes_limit_of_subscription(state: Seen, slot: int, sent: Dispatch) -> bool
 def _note_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
     limits, seen, consumer = state.limits.consumers, state.limits.common, sent.consumer
     beyond = passes_limit_of_consumer(state, slot, sent)
-    limits[consumer].largest = largest_batch(state, slot, consumer)
     if state.entries[slot].holder >= 0:
         return
     if not beyond:
@@ -135,6 +135,7 @@ def _note_of_subscription(state: SeenByLimits, out: Output, slot: int, sent: Dis
     if seen[0].subscription_passing == 0:
         seen[0].subscription_passing = 1
         seen[0].subscription_passes += 1
+        _note_passed_at(seen, common[0].unacked)
         if seen[0].subscription_passes == 1:
             seen[0].subscription_passed_seq = sent.seq
     seen[0].subscription_most = max(seen[0].subscription_most, common[0].unacked + state.entries[slot].messages)
@@ -142,6 +143,16 @@ def _note_of_subscription(state: SeenByLimits, out: Output, slot: int, sent: Dis
     if often and seen[0].subscription_passes > seen[0].subscription_held_back:
         seen[0].subscription_claim = CLAIM_CONTRADICTED
         _contradict(seen, out, sent)
+
+
+@compiled
+def _note_passed_at(seen: Remembered, unacked: int) -> None:
+    """Notes at how many messages the subscription was read for; being held back at as many shows a higher limit."""
+    passed_at = seen[0].subscription_passed_at
+    seen[0].subscription_passed_at = min(passed_at, unacked) if passed_at > 0 else unacked
+    if seen[0].subscription_held_at >= seen[0].subscription_passed_at:
+        seen[0].subscription_held_back = 0
+        seen[0].subscription_held_at = 0
 
 
 @compiled
@@ -230,17 +241,25 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         full = _certain(state) >= (limit // 2 if seen[0].full_since_ts > 0 else limit)
     if full and seen[0].full_since_ts == 0:
         seen[0].full_since_ts = ts
+        seen[0].most_full = 0
         seen[0].read_when_full = 0
         seen[0].subscription_passing = 0
         seen[0].unread_ledger = UNKNOWN
     elif not full and seen[0].full_since_ts > 0:
-        held_back = common[0].connected > 0 and common[0].waiting > 0 and ts - seen[0].full_since_ts >= HELD_BACK_US
-        if held_back and seen[0].subscription_passing == 0:
+        # What was read waits for something else.
+        unread = common[0].connected > 0 and common[0].waiting > common[0].in_replay
+        held_back = unread and ts - seen[0].full_since_ts >= HELD_BACK_US
+        passed_at = seen[0].subscription_passed_at
+        at_limit = passed_at == 0 or seen[0].most_full < passed_at
+        if held_back and at_limit and seen[0].subscription_passing == 0:
             seen[0].subscription_held_back += 1
+            seen[0].subscription_held_at = max(seen[0].subscription_held_at, seen[0].most_full)
             seen[0].subscription_kept_to_seq = common[0].last_dispatch_seq
             if seen[0].subscription_held_back == 1:
                 seen[0].subscription_kept_from_seq = common[0].last_dispatch_seq
         seen[0].full_since_ts = 0
+    if full:
+        seen[0].most_full = max(seen[0].most_full, common[0].unacked)
 
 
 @compiled

@@ -25,12 +25,13 @@ HASH_WAIT = _record(
         "clear_seq",  # since when it could be served and was not, if an entry waits
         "clear_ts",
         "clear_unavailable_us",  # the time until then in which its owner could be sent nothing
+        "clear_unserved_us",  # and that in which the broker did not read for it
         "clear_look_ahead_us",  # the time until then in which the look-ahead limit was reached
         "clear_full_us",  # the time until then in which the subscription was blocked on unacked messages
         "clear_idle_us",  # what its entries had waited until then (`HASH.idle_us`)
         "read_seq",  # the row that shows that the broker has read the first waiting entry
         "read_ts",  # UNKNOWN: it was read before it was the first one, or was not read
-        "read_unavailable_us",  # the time until then in which its owner could be sent nothing
+        "read_unserved_us",  # the time until then in which the broker did not read for its owner
         "why",  # the cause of the open interval, see `causes`; READY: none is open
         "why_seq",
         "why_ts",
@@ -53,6 +54,8 @@ CONSUMER_WAIT = _record(
         "cause_seq",
         "cause_ts",
         "unavailable_us",  # the time in which it could be sent nothing, without the open interval
+        "unserved_us",  # that in which the broker did not read for it, without the open one
+        "unserved_since_ts",  # the beginning of the open one; 0: there is none
         "half_full",  # it holds more than half of what may be its limit, so a limit that no row says may block it
         "half_full_ts",  # until when it last did
         "recent",  # it joined recently and gets no new entries (3.x and classic)
@@ -107,6 +110,9 @@ LIMIT = _record(
         "subscription_kept_from_seq",
         "subscription_kept_to_seq",
         "subscription_passed_seq",
+        "subscription_passed_at",  # the fewest messages at which more was read than that; 0: none was
+        "subscription_held_at",  # the most messages at which it was held back
+        "most_full",  # the most messages since it has reached its limit
         "subscription_passing",  # more was read since it reached its limit than one read explains
         "subscription_most",  # messages
         "contradicted_seq",  # the dispatch that completed the evidence against a claim

@@ -208,6 +208,7 @@ INTERVAL = np.dtype(
             "passed_entry",
             "passed_ts",
             "passed_by",  # who was sent the later entry
+            "blocked_until_ts",  # until when the owner was, or may have been, blocked on unacknowledged messages
         )
     ]
 )

@@ -427,6 +427,7 @@ PAUSES = {
 
 def with_ack_holes(log: Log, *acked: int) -> Log:
     """Entries 0 to 7 are sent, those named are acknowledged, and the next one is not sent for five seconds."""
+    log.write("settings", settings={"maxUnackedMessagesPerConsumer": "0"})
     log.join(1)
     flow(log, 1)
     for entry in range(8):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed, tables_of
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, tables_of
 
 SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
@@ -155,3 +155,105 @@ def test_the_broker_may_count_on_what_was_skipped_while_it_was_held(skips: bool,
     log.ack(1, *range(5))
     waits_for_long(log, 5, HIGH)
     assert [found for found in unshown(log) if found == "violation"] == expected
+
+
+@pytest.mark.parametrize(
+    ("left_us", "expected"), [(SECOND_US // 2, "not_provable unacked_limit_consumer"), (2 * SECOND_US, "violation")]
+)
+def test_an_acknowledgement_that_ends_a_stall_may_have_ended_a_limit(left_us: int, expected: str) -> None:
+    """One that came long before does not explain why nothing was sent since."""
+    log = two()
+    hold(log, 4)
+    waits_for_long(log, 4, HIGH)
+    log.ack(1, 0, 1, 2, 3)
+    log.now_us += left_us
+    log.dispatch(1, 4, HIGH)
+    assert unshown(log) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("apart_us", "expected"), [(0, "not_provable unacked_limit_subscription"), (SECOND_US, "violation")]
+)
+def test_a_read_may_go_beyond_a_limit_of_the_subscription(apart_us: int, expected: str) -> None:
+    """Half of a limit of 48 or less is unacknowledged: the last read began below it, or above it."""
+    log = two()
+    hold(log, 48)
+    log.now_us += SECOND_US
+    log.publish(48, LOW)
+    log.dispatch(2, 48, LOW)
+    log.now_us += apart_us
+    for entry in (49, 50):
+        log.publish(entry, LOW)
+        log.dispatch(2, entry, LOW)
+    log.ack(1, *range(24))
+    log.ack(2, 48, 49, 50)
+    waits_for_long(log, 51, LOW)
+    assert unshown(log) == [expected]
+
+
+def others_are_sent(log: Log, first: int, entries: int) -> None:
+    """Consumer 2 is sent an entry each half second, and acknowledges it."""
+    for entry in range(first, first + entries):
+        log.publish(entry, LOW)
+        log.dispatch(2, entry, LOW)
+        log.ack(2, entry)
+        log.now_us += SECOND_US // 2
+
+
+def starved_while_the_limit_may_be_lower(log: Log, half_at: int) -> list[str]:
+    """Consumer 1 holds four entries, gets nothing for three seconds while 2 does, and acknowledges them meanwhile."""
+    hold(log, 4)
+    log.publish(4, HIGH)
+    log.publish(5, LOW)
+    log.dispatch(2, 5, LOW)
+    for entry in range(6, 12):
+        log.publish(entry, LOW)
+        log.dispatch(2, entry, LOW)
+        log.ack(2, entry)
+        log.now_us += SECOND_US // 2
+        if entry == 5 + half_at:
+            log.ack(1, 0, 1, 2, 3)
+    log.dispatch(1, 4, HIGH)
+    return [str(found.head) for found in replayed(log.rows).passed_over]
+
+
+@pytest.mark.parametrize(("half_at", "found"), [(1, ["(1, 4)"]), (6, [])])
+def test_who_has_just_come_down_from_what_may_be_a_limit_was_not_passed_over(half_at: int, found: list[str]) -> None:
+    assert starved_while_the_limit_may_be_lower(two(), half_at) == found
+
+
+@pytest.mark.parametrize(("limit", "found"), [(4, []), (0, ["(1, 4)"])])
+def test_a_delayed_entry_of_a_blocked_consumer_is_not_overdue(limit: int, found: list[str]) -> None:
+    """It holds three of four: the broker would send it more, but reads for others only until it is at half of them."""
+    log = two()
+    say(log, **{PER_CONSUMER: limit})
+    hold(log, 4)
+    log.publish(4, HIGH, deliver_at_ms=log.now_us // 1000 + 1)
+    log.ack(1, 0)
+    others_are_sent(log, 5, 10)
+    log.ack(1, 1, 2, 3)
+    log.publish(15, HIGHEST)
+    log.dispatch(1, 15, HIGHEST)
+    log.dispatch(1, 4, HIGH)
+    assert [str(seen.head) for seen in replayed(log.rows).passed_over] == found
+
+
+@pytest.mark.parametrize(("held", "found"), [(True, []), (False, ["(1, 1)"])])
+def test_a_delayed_entry_was_not_overdue_while_its_hash_drained(held: bool, found: list[str]) -> None:
+    """The hash drains until its owner leaves and it goes back to its holder."""
+    log = Log()
+    log.join(1)
+    log.flow(1, 1_000)
+    log.publish(0, LOW)
+    log.dispatch(1, 0, LOW)
+    if not held:
+        log.ack(1, 0)
+    log.join(2)
+    log.flow(2, 1_000)
+    log.publish(1, LOW, deliver_at_ms=log.now_us // 1000 + 1)
+    for entry in range(2, 12):
+        log.publish(entry, LOWEST)
+        log.dispatch(2, entry, LOWEST)
+        log.now_us += SECOND_US // 2
+    log.leave(2)
+    assert [str(seen.head) for seen in replayed(log.rows).passed_over] == found

@@ -11,8 +11,10 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED
 
+OF_CONSUMER_MIN: Final = 3
+"""Nobody limits a consumer to fewer messages."""
 OF_SUBSCRIPTION_MIN: Final = 20
-"""Nobody limits a subscription to fewer messages."""
+"""And nobody a subscription."""
 
 
 @compiled
@@ -22,11 +24,27 @@ def note_half_full_consumer(state: SeenByBlocking, consumer: int, ts: int) -> No
     # A limit that the broker does not have is at least what a consumer was seen to hold.
     disregarded = limits[0].consumer_claim == CLAIM_DISREGARDED
     reached = limits[0].consumer_most if disregarded else consumers[consumer].filled
-    if 2 * (consumers[consumer].unacked + consumers[consumer].uncounted) > reached:
+    counted = consumers[consumer].unacked + consumers[consumer].uncounted
+    if reached >= OF_CONSUMER_MIN and 2 * counted > reached:
         waits[consumer].half_full = 1
     elif waits[consumer].half_full == 1:
         waits[consumer].half_full = 0
         waits[consumer].half_full_ts = ts
+
+
+@compiled
+def blocked_until_ts(state: Seen, consumer: int, ts: int) -> int:
+    """Until when a consumer was, or may have been, blocked: `ts` if it may be now, and 0 for nobody."""
+    consumers, waits = state.consumers, state.waits.consumers
+    if consumer < 0:
+        return 0
+    disregarded = state.limits.common[0].consumer_claim == CLAIM_DISREGARDED
+    # What the broker counts and rows do not show may have reached a limit that a row says, too.
+    doubtful = disregarded or state.common[0].consumer_said == 0 or consumers[consumer].uncounted > 0
+    if consumers[consumer].blocked == 1 or (doubtful and waits[consumer].half_full == 1):
+        return ts
+    until = consumers[consumer].unblocked_ts
+    return int(max(until, waits[consumer].half_full_ts) if doubtful else until)
 
 
 @compiled

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
-from dispatch_audit.pipeline.replay.blocking.unshown.half_full import may_be_half_full
+from dispatch_audit.pipeline.replay.blocking.unshown.half_full import OF_CONSUMER_MIN, may_be_half_full
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.memories import LIMIT, WAIT
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -31,26 +31,23 @@ UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
 
 # A read takes up to 40 ms (contract 6.6).
 _BROUGHT_ABOUT_US: Final = 100_000
-# Nobody limits a consumer to fewer messages, or replay to fewer entries.
-_OF_CONSUMER_MIN: Final = 3
+# Nobody limits replay to fewer entries.
 _OF_REPLAY_MIN: Final = 100
 
 
-def perhaps_blocked(
-    state: Seen, since_us: int, *, lately_us: int | None = None, seen_only: bool = False
-) -> NDArray[np.bool_]:
+def perhaps_blocked(state: Seen, since_us: int, lately_us: int, *, seen_only: bool = False) -> NDArray[np.bool_]:
     """Which consumers may be blocked on unacknowledged messages although the claimed limit does not say so.
 
     Args:
         state: the state.
         since_us: the beginning of the stall.
-        lately_us: those count too that may have been blocked later than this; None: later than `since_us`.
+        lately_us: those count too that may have been blocked later than this.
         seen_only: whether only those count that were blocked before, or that the broker counts more for.
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     counted, filled = consumers["unacked"] + consumers["uncounted"], consumers["filled"]
     half_full_ts: Any = state.waits.consumers.view(np.ndarray)["half_full_ts"]
-    lately: NDArray[np.bool_] = half_full_ts > (since_us if lately_us is None else lately_us)
+    lately: NDArray[np.bool_] = half_full_ts > lately_us
     limits = record_of(state.limits.common, LIMIT)
     if limits["consumer_claim"] == CLAIM_DISREGARDED:
         # The limit is at least what a consumer was seen to hold; one that has reached it is blocked down to half of it.
@@ -64,7 +61,7 @@ def perhaps_blocked(
     if common["consumer_said"] == 1:
         return perhaps
     # The limit may be what it had when it was sent something last; then it is blocked down to half of that.
-    lower = (filled >= _OF_CONSUMER_MIN) & ((2 * counted > filled) | lately)
+    lower = ((filled >= OF_CONSUMER_MIN) & (2 * counted > filled)) | lately
     # It came down to half of the claimed limit, but the broker's may be lower.
     perhaps |= (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0) | (counts_more & lower)
     if not seen_only:
