@@ -147,7 +147,18 @@ def drawn_schedule(seed: int, kind: str = NONE) -> Schedule:
         workload = replace(workload, actions=_seen_by_looks(workload.actions, setup.settings_us))
     elif setup.recorded_settings == "not":
         workload = replace(workload, actions=[action for action in workload.actions if not _hides_look_ahead(action)])
-    return Schedule(workload, setup, as_recorded=rng.random() < 0.5)
+    as_recorded = rng.random() < 0.5
+    if shapes.get("tail"):
+        workload = _delays_one_key(rng, workload)
+    return Schedule(workload, setup, as_recorded)
+
+
+def _delays_one_key(rng: Random, workload: PartitionWorkload) -> PartitionWorkload:
+    """Most of what is delayed has one key, which may be one of the slow client, and nothing comes for long after it."""
+    due_us = workload.deliver_at_us or []
+    hot, share = rng.randrange(len(workload.key_bytes)), rng.choice([0.0, 0.7, 0.95])
+    keys = [hot if due >= 0 and rng.random() < share else key for key, due in zip(workload.keys, due_us, strict=True)]
+    return replace(workload, keys=keys, end_us=max(workload.end_us, max(due_us) + 4 * S))
 
 
 def _hides_look_ahead(action: Action) -> bool:
@@ -179,12 +190,13 @@ def _seen_by_looks(actions: Sequence[Action], every_us: int) -> list[Action]:
 
 
 def _workload(rng: Random, shapes: Mapping[str, Any]) -> PartitionWorkload:
-    entries, keys = rng.randint(150 if shapes.get("slow") else 60, 300), rng.randint(2, 24)
+    many = shapes.get("slow") or shapes.get(PER_SUBSCRIPTION)
+    entries, keys = rng.randint(150 if many else 60, 300), rng.randint(2, 24)
     if shapes.get("small_reads"):
         # Enough for replay to grow for one consumer.
         entries *= 3
     duration_us = rng.choice([2, 4, 6]) * S
-    clients = [_client(rng, number, shapes) for number in range(rng.randint(2, 5))]
+    clients = [_client(rng, number, shapes) for number in range(rng.randint(2, 3 if shapes.get("tail") else 5))]
     actions = [Action(rng.randrange(5 * MS), "join", number) for number in range(len(clients))]
     if not shapes.get("stable"):
         for number in range(len(clients)):
@@ -234,14 +246,19 @@ def _delays(rng: Random, published: list[int], needed: bool) -> list[int] | None
 
 
 def _client(rng: Random, number: int, shapes: Mapping[str, Any]) -> ClientPlan:
-    nacks = rng.random() < 0.25
+    nacks, queues, times_ms = rng.random() < 0.25, [1, 2, 10, 100, 1000], [0.1, 1, 10, 100, 1500]
+    if shapes.get("tail") and not number:
+        queues = [1, 2]
+    elif shapes.get(PER_SUBSCRIPTION):
+        # Together they may hold more than the subscription may.
+        queues, times_ms = [100, 1000], [10, 100, 1500]
     settings = ClientSettings(
-        receiver_queue=rng.choice([1, 2] if shapes.get("tail") and not number else [1, 2, 10, 100, 1000]),
+        receiver_queue=rng.choice(queues),
         ack_group_us=rng.choice([0, 0, 50 * MS, 100 * MS]),
         nack_ratio=rng.choice([0.05, 0.3]) if nacks else 0.0,
         nack_delay_us=rng.choice([10, 500]) * MS,
     )
-    service_us = rng.choice([100, MS, 10 * MS, 100 * MS, 1500 * MS])
+    service_us = int(rng.choice(times_ms) * MS)
     return ClientPlan(f"c{number}", settings, threads=rng.choice([-1, 0, 1, 4]), service_us=service_us)
 
 
@@ -296,13 +313,16 @@ def _policies(rng: Random, duration_us: int) -> list[Action]:
 
 def _setup(rng: Random, version: str, classic: bool, shapes: Mapping[str, Any]) -> Setup:
     slow_us = rng.choice([100, 2 * MS, 10 * MS])
+    # With large reads, or a low limit of consumers, nothing goes far beyond the limit of the subscription.
+    small_reads = shapes.get("tail") or shapes.get("small_reads") or shapes.get(PER_SUBSCRIPTION)
+    per_consumer = [0, 100] if shapes.get(PER_SUBSCRIPTION) else [0, 10, 100]
     limits = {
-        PER_CONSUMER: [10, 20] if shapes.get(PER_CONSUMER) else [0, 10, 100],
+        PER_CONSUMER: [10, 20] if shapes.get(PER_CONSUMER) else per_consumer,
         PER_SUBSCRIPTION: [20, 40] if shapes.get(PER_SUBSCRIPTION) else [0, 40, 1000],
         LOOK_AHEAD_PER_CONSUMER: [0, 5, 50, 2000],
         LOOK_AHEAD: [0, 10, 100, 20_000],
         "keySharedUnblockingIntervalMs": [0, 1, 10],
-        "dispatcherMaxReadBatchSize": [1, 5] if shapes.get("tail") or shapes.get("small_reads") else [1, 5, 100],
+        "dispatcherMaxReadBatchSize": [1, 5] if small_reads else [1, 5, 100],
         "delayedDeliveryTickTimeMillis": [10, 100, 1000],
     }
     broker: dict[str, object] = {name: rng.choice(values) for name, values in limits.items()}

@@ -8,6 +8,7 @@ the trace claims is contradicted, and nothing is judged by it any more.
 from typing import Final
 
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
+from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.memories import Remembered
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, Output
@@ -246,12 +247,10 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         seen[0].subscription_passing = 0
         seen[0].unread_ledger = UNKNOWN
     elif not full and seen[0].full_since_ts > 0:
-        # What was read waits for something else.
-        unread = common[0].connected > 0 and common[0].waiting > common[0].in_replay
-        held_back = unread and ts - seen[0].full_since_ts >= HELD_BACK_US
-        passed_at = seen[0].subscription_passed_at
+        passed_at, since_ts = seen[0].subscription_passed_at, ts - HELD_BACK_US
         at_limit = passed_at == 0 or seen[0].most_full < passed_at
-        if held_back and at_limit and seen[0].subscription_passing == 0:
+        was_full = seen[0].full_since_ts <= since_ts and seen[0].subscription_passing == 0
+        if was_full and at_limit and _is_any_unread(state, since_ts):
             seen[0].subscription_held_back += 1
             seen[0].subscription_held_at = max(seen[0].subscription_held_at, seen[0].most_full)
             seen[0].subscription_kept_to_seq = common[0].last_dispatch_seq
@@ -260,6 +259,20 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         seen[0].full_since_ts = 0
     if full:
         seen[0].most_full = max(seen[0].most_full, common[0].unacked)
+
+
+@compiled
+def _is_any_unread(state: Seen, since_ts: int) -> bool:
+    """Whether any entry has waited since a time that was not read, although its owner could be sent it."""
+    hashes, entries, waits = state.hashes, state.entries, state.waits.consumers
+    for at in range(hashes.size):
+        head, owner = hashes[at].queue_first, hashes[at].owner
+        if hashes[at].hash < 0 or head < 0 or owner < 0 or hashes[at].away == 1:
+            continue
+        ready = waits[owner].cause == READY and waits[owner].cause_ts <= since_ts
+        if ready and entries[head].marks & READ == 0 and entries[head].since_ts <= since_ts:
+            return True
+    return False
 
 
 @compiled
