@@ -1,6 +1,7 @@
 """The limits of unacknowledged messages: of the subscription, and where the broker does not have what is claimed."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -324,3 +325,64 @@ def test_a_limit_of_the_subscription_that_the_broker_passes_far_is_not_its_own(l
     (row,) = (r for r in tables["violations"] if r["rule"] == "settings_mismatch")
     assert json.loads(str(row["detail"]))["setting"] == "maxUnackedMessagesPerSubscription"
     assert "unacked_limit_subscription" not in {wait["cause"] for wait in tables.get("blocking", [])}
+
+
+def held_back_at(log: Log, entry: int, most: int) -> int:
+    """Consumer 1 is sent what was published at one time, and one more only when it has acknowledged all of that."""
+    for number in range(entry, entry + most):
+        log.publish(number)
+    for number in range(entry, entry + most):
+        log.dispatch(1, number)
+    log.publish(entry + most)
+    log.now_us += 100_000
+    log.ack(1, *range(entry, entry + most))
+    log.dispatch(1, entry + most)
+    log.ack(1, entry + most)
+    return entry + most + 1
+
+
+def waits_in_replay(log: Log, entry: int, most: int) -> int:
+    """The same, but the one that waits comes before the others, so that it was read."""
+    log.publish(entry)
+    send(log, range(entry + 1, entry + 1 + most))
+    log.now_us += 100_000
+    log.ack(1, *range(entry + 1, entry + 1 + most))
+    log.dispatch(1, entry)
+    log.ack(1, entry)
+    return entry + most + 1
+
+
+def passed_between(log: Log, most: int, waits: Callable[[Log, int, int], int] = held_back_at) -> list[str]:
+    """More is read at nine messages; entries wait at so many twice before that and twice after."""
+    entry = waits(log, waits(log, 0, most), most)
+    send(log, range(entry, entry + 6))
+    log.now_us += 100_000
+    for number in range(entry + 6, entry + 11):
+        log.publish(number)
+    for number in range(entry + 6, entry + 11):
+        log.dispatch(1, number)
+    log.ack(1, *range(entry, entry + 11))
+    waits(log, waits(log, entry + 11, most), most)
+    return severities(replayed(log.rows, settings=PER_SUBSCRIPTION))
+
+
+@pytest.mark.parametrize(("most", "severity"), [(6, "violation"), (9, "not_provable")])
+def test_a_broker_that_holds_back_at_as_much_as_it_passed_has_a_higher_limit(
+    log: Log, most: int, severity: str
+) -> None:
+    assert passed_between(log, most) == [severity] * 2
+
+
+def test_what_was_read_waits_for_something_else_than_the_limit(log: Log) -> None:
+    assert passed_between(log, 6, waits_in_replay) == ["not_provable"] * 2
+
+
+@pytest.mark.parametrize(("to", "found"), [(8, []), (7, ["violation"])])
+def test_in_the_bracket_of_a_change_one_read_may_go_beyond_either_limit(log: Log, to: int, found: list[str]) -> None:
+    full(log)
+    begin = len(log.rows)
+    later(log, 5)
+    log.now_us += 30_000_000
+    say(log, to, "maxUnackedMessagesPerSubscription")
+    log.rows[-1]["seq_begin"] = begin
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == found
