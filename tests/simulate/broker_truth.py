@@ -229,18 +229,19 @@ class Truth:
 
     def _note_full(self, limit: int, now_us: int) -> None:
         """Counts what was sent and certainly read since the subscription is at its limit."""
-        state, cursor = self._simulation.state, self._simulation.cursor
-        full, unacked = self._full, state.unacked
+        cursor, published_us = self._simulation.cursor, self._simulation.workload.publish_us
+        # The broker may count what an administrator has skipped, and rows do not show which that was.
+        reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
+        held = {position for consumer in self._simulation.state.consumers for position in consumer.pending}
+        full, unacked = self._full, sum(published_us[position] > reset_us for position in held)
         if full is not None and (full.limit != limit or unacked < limit // 2):
             full = None
         if full is None and 0 < limit <= unacked:
             full = _Full(limit, now_us)
         if full is not None and full.unread is None and now_us > full.since_us + _AROUND_US:
-            published_us = self._simulation.workload.publish_us
             later = bisect_right(published_us, full.since_us + _AROUND_US)
             full.unread = min(later, cursor.read_position) if self._is_snapshot(now_us) else later
         self._full = full
         if full is not None and full.unread is not None:
-            held = {position for consumer in state.consumers for position in consumer.pending}
             read = sum(position in held or cursor.acked[position] for position in range(full.unread, cursor.end))
             self.over_subscription = max(self.over_subscription, read)

@@ -149,16 +149,28 @@ def drawn_schedule(seed: int, kind: str = NONE) -> Schedule:
         workload = replace(workload, actions=[action for action in workload.actions if not _hides_look_ahead(action)])
     as_recorded = rng.random() < 0.5
     if shapes.get("tail"):
-        workload = _delays_one_key(rng, workload)
+        workload = _delays_one_key(rng, workload, setup.settings.tick_us)
     return Schedule(workload, setup, as_recorded)
 
 
-def _delays_one_key(rng: Random, workload: PartitionWorkload) -> PartitionWorkload:
-    """Most of what is delayed has one key, which may be one of the slow client, and nothing comes for long after it."""
-    due_us = workload.deliver_at_us or []
-    hot, share = rng.randrange(len(workload.key_bytes)), rng.choice([0.0, 0.7, 0.95])
+def _delays_one_key(rng: Random, workload: PartitionWorkload, tick_us: int) -> PartitionWorkload:
+    """Most of what is delayed has one key, which may be one of the slow client, and nothing comes for long after it.
+
+    The slow client hangs only when that becomes due: what it has no permits for before is not kept until then, but goes
+    into replay (contract 4.10). What is delayed counts as due one tick early.
+    """
+    due_us = [due if due < 0 else due + tick_us for due in workload.deliver_at_us or []]
+    hot, share = rng.randrange(len(workload.key_bytes)), rng.choice([0.7, 0.95])
     keys = [hot if due >= 0 and rng.random() < share else key for key, due in zip(workload.keys, due_us, strict=True)]
-    return replace(workload, keys=keys, end_us=max(workload.end_us, max(due_us) + 4 * S))
+    actions = [action for action in workload.actions if (action.kind, action.client) != ("hang", 0)]
+    actions.append(Action(min(due for due in due_us if due >= 0) - tick_us, "hang", 0))
+    return replace(
+        workload,
+        keys=keys,
+        deliver_at_us=due_us,
+        actions=sorted(actions, key=lambda action: action.at_us),
+        end_us=max(workload.end_us, max(due_us) + 4 * S),
+    )
 
 
 def _hides_look_ahead(action: Action) -> bool:

@@ -258,3 +258,16 @@ def test_a_delayed_entry_was_not_overdue_while_its_hash_drained(held: bool, foun
         log.now_us += SECOND_US // 2
     log.leave(2)
     assert [str(seen.head) for seen in replayed(log.rows).passed_over] == found
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(10, "not_provable unacked_limit_subscription"), (1_000, "violation")])
+def test_a_subscription_may_be_at_another_limit_than_the_one_that_it_does_not_keep(limit: int, expected: str) -> None:
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=limit, dispatcherMaxReadBatchSize=3)
+    hold(log, 10)
+    log.now_us += SECOND_US // 10
+    for entry in range(10, 30):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    waits_for_long(log, 30, LOW)
+    assert unshown(log) == [expected]

@@ -62,10 +62,12 @@ def note_half_full_subscription(state: SeenByBlocking, ts: int) -> None:
 def may_be_half_full(state: Seen, unacked: int) -> bool:
     """Whether so many unacknowledged messages may block the subscription, if they once reached its limit.
 
-    A limit that no row says was above what there was before the last read, and that read has reached it.
+    A limit that no row says, or that the broker does not have, was above what there was before the last read, and that
+    read has reached it.
     """
     common = state.common
     if 0 < common[0].unacked_limit <= 2 * unacked:
         return True
-    perhaps = common[0].subscription_said == 0 and common[0].filled >= OF_SUBSCRIPTION_MIN
-    return bool(perhaps and common[0].before_read <= 2 * unacked)
+    disregarded = state.limits.common[0].subscription_claim == CLAIM_DISREGARDED
+    unknown = disregarded or common[0].subscription_said == 0
+    return bool(unknown and common[0].filled >= OF_SUBSCRIPTION_MIN and common[0].before_read <= 2 * unacked)
