@@ -13,10 +13,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END
 from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, is_finding, stalled
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
-    UNSHOWN_RATE,
-    is_pause_of_a_rate,
-)
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
