@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
 from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
@@ -73,7 +73,7 @@ class RecentlyJoined:
         return HeldBack(self.applies, until, self._waiting[0].holder if self._waiting else NOBODY, perhaps)
 
     def held_until_us(self, consumer: int) -> int:
-        """When a consumer was released, at which time it may have been sent nothing for long; 0: it was never held."""
+        """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never."""
         return self._released_us.get(consumer, 0)
 
     def join(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
@@ -97,13 +97,17 @@ class RecentlyJoined:
         self.held_behind[consumer] = until
         self._update(state)
 
-    def note_position(self, state: SeenByBlocking, consumer: int, until: Position) -> None:
+    def note_position(self, state: SeenByBlocking, consumer: int, until: Position, snapshot: Snapshot) -> None:
         """Takes the read position at the join of a consumer from a snapshot."""
         if self._as_pip_282:
             return  # the dispatches show the last sent position
         self.reported[consumer] = until
         if consumer in self._perhaps:
             self._perhaps[consumer] = until[0], until[1] - 1
+            deleted = snapshot.mark_delete
+            if until > ((deleted[0], deleted[1] + 1) if deleted is not None else _next_of_mark_delete(state)):
+                # Dispatches need not show that it has joined recently: entries may have been read and not sent.
+                self._released_us[consumer] = snapshot.ts_us
         self._waiting = [w._replace(until=max(w.until, until)) if w.place == consumer else w for w in self._waiting]
         if consumer in self.held_behind:
             self.held_behind[consumer] = max(self.held_behind[consumer], until)

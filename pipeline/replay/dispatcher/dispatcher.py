@@ -484,7 +484,7 @@ class Dispatcher:
             record = self._consumer(consumer.consumer)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
             if self.holds_back and consumer.joined_at is not None:
-                self.monitor.recent.note_position(state, index, consumer.joined_at)
+                self.monitor.recent.note_position(state, index, consumer.joined_at, snapshot)
             if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
                 common["permits_known_by"] = BY_SNAPSHOTS
                 self._consumer(consumer.consumer)["permits"] = consumer.permits
