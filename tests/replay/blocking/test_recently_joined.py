@@ -216,3 +216,30 @@ def test_a_reset_lets_everybody_go() -> None:
     log.publish(3, LOW)
     (wait,) = _consumers(log)
     assert wait.waited_us == SECOND
+
+
+@pytest.mark.parametrize(("shown", "found"), [(True, []), (False, [(1, 1)])])
+def test_a_snapshot_shows_that_more_was_read_before_a_join_than_was_sent(
+    shown: bool, found: list[tuple[int, int]]
+) -> None:
+    """Up to entry 5 by then, so the newcomer waits for entry 1, which nobody was sent."""
+    log = Log()
+    log.join(1)
+    log.flow(1, 1_000)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.ack(1, 0)
+    log.publish(1, LOW)
+    log.join(2)
+    log.flow(2, 1_000)
+    for entry in range(2, 8):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+        log.now_us += SECOND // 2
+    if shown:
+        log.snapshot(reported(2, read_position_when_joining="1:6"), mark_delete_position="1:0")
+    log.publish(8, LOWEST)
+    log.dispatch(2, 8, LOWEST)
+    log.now_us += SECOND
+    log.dispatch(2, 1, LOW)
+    assert [seen.head for seen in _replay(log).passed_over] == found
