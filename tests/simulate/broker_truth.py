@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from drawn_schedules import PER_CONSUMER
+
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.policies.recently_joined import RecentlyJoinedPolicy
@@ -86,9 +88,10 @@ class Truth:
     Attributes:
         silences: nothing was sent to anybody although entries could have been sent.
         certain: the same, of entries of which rows show that they could: no reset has come since they were published,
-            they are due beyond doubt, and no consumer that joined recently may keep the broker from reading them.
+            and they are due beyond doubt.
         grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
-            `THRESHOLD_US`, and could not be: an entry before it was sent, or a snapshot has a later read position.
+            `THRESHOLD_US`, and that rows show to be able to take nothing: an entry after each was sent, or a snapshot
+            has a later read position, and no reset has come since they were published.
         over_consumer: the most messages that a consumer held beyond its limit.
         over_subscription: the most entries that were certainly read while the subscription was at its limit: they
             were published later, or a snapshot has a read position before them since it was.
@@ -101,6 +104,7 @@ class Truth:
         self._short_since_us: dict[int, tuple[int, frozenset[int]]] = {}
         self._full: _Full | None = None
         self._shown_read = 0
+        self._read_before = -1
         self.over_consumer = 0
         self.over_subscription = 0
         self._simulation = simulation
@@ -115,18 +119,16 @@ class Truth:
         now_us, last_us = state.agenda.now_us, state.last_sent_us
         self._note_limits(now_us)
         self._note_growth(now_us)
-        able = dict(self._able())
+        able = set(self._able())
+        self._read_before = self._simulation.cursor.read_position
         # A rate limit explains a silence, and not that later entries are sent instead.
         for position in able:
             self._could_us[position].append(now_us)
         if self._throttled():
-            able = {}
-        self.silences.look(set(able), now_us, last_us)
-        reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
-        published_us = self._simulation.workload.publish_us
-        # Hooks run on several threads, so what was published just before may be a row after it and the other way round.
-        later_us = reset_us + _AROUND_US
-        known = {position for position, is_shown in able.items() if is_shown and published_us[position] > later_us}
+            able = set()
+        self.silences.look(able, now_us, last_us)
+        first = self._first_known(now_us)
+        known = {position for position in able if position >= first and self._is_surely_due(position)}
         self.certain.look(known, now_us, last_us)
         state.agenda.after(LOOK_US, self._look)
 
@@ -135,51 +137,56 @@ class Truth:
         looks = self._could_us[position]
         return (bisect_right(looks, to_us) - bisect_left(looks, from_us)) * LOOK_US
 
-    def _able(self) -> Iterator[tuple[int, bool]]:
-        """The entries that could be sent now, each with whether rows show that."""
+    def _able(self) -> Iterator[int]:
+        """The entries that could be sent now."""
         simulation = self._simulation
         state, policy, cursor = simulation.state, simulation.policy, simulation.cursor
         if not state.consumers:
             return
-        reads = not policy.normal_reads_stop() and policy.normal_read_allowed()
-        # While replay has entries that it may send it does not read on (contract 6.2), and rows do not show which.
-        reads_shown = not (isinstance(policy, RecentlyJoinedPolicy) and policy.recently and state.replay.hash_of)
+        # While the cursor moves, what it has not come to waits for the reads before it.
+        stands = cursor.read_position == self._read_before
+        reads = not policy.normal_reads_stop() and policy.normal_read_allowed() and stands
         held = {position for consumer in state.consumers for position in consumer.pending}
-        due = simulation.workload.deliver_at_us
         served = {c.number: c for c in state.consumers if not c.blocked and c.available() > 0}
         for position in range(cursor.mark_delete + 1, cursor.end):
             if cursor.acked[position] or position in held:
                 continue
-            if due is not None and self._waits_for_its_time(position, due[position]):
+            if self._waits_for_its_time(position):
                 continue
-            unread = position not in state.replay.hash_of and position >= cursor.read_position
-            if unread and not reads:
+            if position not in state.replay.hash_of and not reads and position >= cursor.read_position:
                 continue
             owner = state.selector.select(state.hashes[position])
             consumer = None if owner is None else served.get(owner)
             if consumer is not None and not self._waits(consumer, position):
-                yield position, (reads_shown or not unread) and (due is None or self._is_surely_due(due[position]))
+                yield position
 
-    def _waits_for_its_time(self, position: int, due_us: int) -> bool:
+    def _waits_for_its_time(self, position: int) -> bool:
         """Whether a delayed entry waits: it counts as due a tick early, and the tracker runs once a tick."""
         now_us, delayed = self._simulation.agenda.now_us, self._simulation.state.delayed
-        if delayed is None or not delayed.enabled or due_us == NOT_DELAYED:
+        if self._is_surely_due(position) or delayed is None:
             return False
-        return due_us > now_us + delayed.tick_us or (position in delayed.positions and not self._is_surely_due(due_us))
+        return self._due_us(position) > now_us + delayed.tick_us or position in delayed.positions
 
-    def _is_surely_due(self, due_us: int) -> bool:
-        delayed = self._simulation.state.delayed
+    def _is_surely_due(self, position: int) -> bool:
+        due_us, delayed = self._due_us(position), self._simulation.state.delayed
         if delayed is None or not delayed.enabled or due_us == NOT_DELAYED:
             return True
         return due_us + delayed.tick_us <= self._simulation.agenda.now_us
+
+    def _due_us(self, position: int) -> int:
+        due = self._simulation.workload.deliver_at_us
+        return NOT_DELAYED if due is None else due[position]
 
     def _waits_for_older(self, consumer: Consumer, position: int) -> bool:
         """Whether a recently joined consumer must wait until older entries are acknowledged (contract 6.1)."""
         policy = self._simulation.policy
         if not isinstance(policy, RecentlyJoinedPolicy) or consumer.number not in policy.recently:
             return False
-        limit = min(consumer.joined_at, next(iter(policy.recently.values())).joined_at)
-        return position >= limit and not policy.is_released(consumer)
+        if policy.is_released(consumer):
+            return False
+        # Rows show the order of the joins, in which a sound broker remembers and releases them, and no other one (F8).
+        first = min((c for c in policy.recently.values() if not policy.is_released(c)), key=lambda c: c.number)
+        return position >= min(consumer.joined_at, first.joined_at)
 
     def _waits(self, consumer: Consumer, position: int) -> bool:
         """Whether the contract makes an entry wait for what another consumer holds."""
@@ -205,17 +212,30 @@ class Truth:
         sent = max((position for consumer in state.consumers for position in consumer.pending), default=-1)
         self._shown_read = max(self._shown_read, sent, cursor.read_position if self._is_snapshot(now_us) else 0)
         # One that holds entries that it did not hold before was sent something since.
-        short = {c.number: frozenset(c.pending) for c in state.consumers if c.blocked or c.available() <= 0}
+        short = {c.number: frozenset(c.pending) for c in state.consumers if self._is_shown_short(c)}
         before = self._short_since_us
         self._short_since_us = {
             number: (before[number][0] if number in before and held <= before[number][1] else now_us, held)
             for number, held in short.items()
         }
-        shown = (position for position in state.replay.hash_of if position < self._shown_read)
+        first = self._first_known(now_us)
+        shown = (position for position in state.replay.hash_of if first <= position < self._shown_read)
         owners = Counter(state.selector.select(state.hashes[position]) for position in shown)
         for number, (since_us, _) in self._short_since_us.items():
             if now_us - since_us >= THRESHOLD_US + LOOK_US:
                 self.grown_for_long = max(self.grown_for_long, owners[number])
+
+    def _first_known(self, now_us: int) -> int:
+        """The first of the entries that rows show to wait: no reset has come since they were published."""
+        reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
+        # Hooks run on several threads, so what was published just before may be a row after it and the other way round.
+        return bisect_right(self._simulation.workload.publish_us, reset_us + _AROUND_US)
+
+    def _is_shown_short(self, consumer: Consumer) -> bool:
+        """Whether rows show that a consumer can take nothing: a limit does so only if they name it."""
+        setup, limit = self._simulation.setup, consumer.unacked_max
+        named = setup.recorded_settings != "not" or limit == setup.broker[PER_CONSUMER]
+        return consumer.permits <= 0 or (named and 0 < limit <= consumer.unacked)
 
     def _note_limits(self, now_us: int) -> None:
         state, faults = self._simulation.state, self._simulation.setup.faults
