@@ -52,6 +52,8 @@ class Profile(BaseModel):
         draining_return: when a hash that returns to its holder stops draining (contract 3.4, 3.10).
         mark_delete_releases: which moves of mark-delete release pending entries (contract 3.11).
         look_ahead_at_the_end: for which subscriptions a read looks ahead although the topic has no more entries (3.11).
+        reads_past_replay: whether reads go on where nothing of replay can be sent, also while consumers are recently
+            joined (6.2).
         rules: the rules for the dispatcher (`dispatch_audit.pipeline.contract.rules`), in the order of reports.
         exceptions: the exceptions from those rules (`dispatch_audit.pipeline.contract.exceptions`).
         hash: hash rule by selector (contract 1.3).
@@ -73,6 +75,7 @@ class Profile(BaseModel):
     draining_return: Literal["eager", "lazy"]
     mark_delete_releases: Literal["any", "administrative"]
     look_ahead_at_the_end: Literal["any", "out_of_order", "none"]
+    reads_past_replay: bool
     rules: tuple[RuleName, ...]
     exceptions: tuple[ExceptionId, ...]
     hash: Mapping[SelectorKind, HashRule]

@@ -23,6 +23,7 @@ ROOT: dict[str, Any] = {
     "draining_return": "eager",
     "mark_delete_releases": "any",
     "look_ahead_at_the_end": "any",
+    "reads_past_replay": False,
     "hash": {"consistent_hashing": "raw", "auto_split": "raw", "exclusive": "raw"},
     "settings": {"numIOThreads": 4, "delayedDeliveryEnabled": True},
 }

@@ -254,6 +254,18 @@ def test_a_read_looks_ahead_at_the_end_of_the_topic_up_to_a_release_of_each_bran
 
 
 @pytest.mark.parametrize(
+    ("version", "reads"),
+    [("3.0.0", False), ("3.0.4", False), ("3.0.7", True), ("3.1.2", False), ("3.2.2", False), ("3.3.0", True)],
+)
+def test_reads_go_past_replay_from_a_release_of_a_branch_on(version: str, reads: bool) -> None:
+    assert profile_for(version, {}).reads_past_replay is reads
+
+
+def test_reads_of_the_classic_dispatcher_go_past_replay() -> None:
+    assert all(profile.reads_past_replay for profile in profiles().values() if profile.classic)
+
+
+@pytest.mark.parametrize(
     ("version", "delivers"),
     [
         ("3.0.13", True),

@@ -218,7 +218,7 @@ class BlockingMonitor:
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
-            self._note_stall(self._watch.dispatched(state, mapping, at, named, partial(self._facts, state)))
+            self._note_stalls(self._watch.dispatched(state, mapping, at, named, partial(self._facts, state)))
         elif reason == GIVES_UP:
             self._watch.before_release(state, mapping, at, partial(self._facts, state))
         elif reason == RELEASED:
@@ -253,7 +253,7 @@ class BlockingMonitor:
 
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
-        self._note_stall(self._watch.over(state, mapping, at, ended_by, partial(self._facts, state)))
+        self._note_stalls(self._watch.over(state, mapping, at, ended_by, partial(self._facts, state)))
 
     def ownership_moved(self, state: Seen, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
@@ -309,9 +309,11 @@ class BlockingMonitor:
     def _pauses_at(self) -> int:
         return self.limits.ack_holes if self._pauses else 0
 
-    def _note_stall(self, found: Blocked | None) -> None:
-        if found is None:
-            return
+    def _note_stalls(self, parts: list[Blocked]) -> None:
+        for part in parts:
+            self._note_stall(part)
+
+    def _note_stall(self, found: Blocked) -> None:
         self._settle(found.span.to_ts - HORIZON_US)
         limit = None
         if is_finding(found):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, reported_as_read
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
@@ -80,6 +81,17 @@ def can_be_sent(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int)
     return can
 
 
+def could_be_sent_since(state: Seen, waiting: Waiters, now_us: int, reported: Reported, ended: Ended | None) -> Ints:
+    """Since when each entry could be sent, as far as its owner and its hash are concerned; NEVER: it cannot now."""
+    consumers: Any = state.consumers.view(np.ndarray)
+    clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
+    cause_ts = state.waits.consumers.view(np.ndarray)["cause_ts"]
+    ready_ts = np.maximum(cause_ts, consumers["unblocked_ts"])[waiting.owner]
+    held = held_up(state, waiting, cannot_be_sent(state, now_us, reported, ended), now_us)
+    since: Ints = np.where(held, NEVER, np.maximum(np.maximum(waiting.since_ts, clear_ts), ready_ts))
+    return since
+
+
 def held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
     """Which entries something has held up since a time, so that they stay in replay once they were read."""
     clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
@@ -120,16 +132,15 @@ def _may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
 
 
 def held_back(state: Seen, waiting: Waiters, held: HeldBack, reported: Reported) -> tuple[Mask, Mask]:
-    """Which entries recently joined consumers explain the wait of, for certain and perhaps (6.1, 6.2).
+    """Which entries wait because their consumers joined recently, for certain and perhaps (6.1).
 
     Such a consumer gets nothing from its position on, and nothing from the position of the first of them on out of
-    replay. While there are any, the broker need not read on.
+    replay. Whether the broker reads on for the others is another question (`stalls`).
     """
     if not held.applies:
         nothing = np.zeros(waiting.slot.size, dtype=bool)
         return nothing, nothing
-    unread = ~reported_as_read(state, waiting, reported)
-    certain: Mask = unread if held.until else np.zeros(waiting.slot.size, dtype=bool)
+    certain: Mask = np.zeros(waiting.slot.size, dtype=bool)
     first = min((until for _, until in held.until), default=None)
     for consumer, until in held.until:
         least = until if first is None else min(first, until)
@@ -139,5 +150,6 @@ def held_back(state: Seen, waiting: Waiters, held: HeldBack, reported: Reported)
     perhaps = [consumer for consumer, published in held.perhaps if published > mark_delete]
     if not perhaps:
         return certain, certain
+    unread = ~reported_as_read(state, waiting, reported)
     maybe: Mask = certain | unread | np.isin(waiting.owner, [*perhaps, *(consumer for consumer, _ in held.until)])
     return certain, maybe

@@ -45,6 +45,7 @@ class Reported(NamedTuple):
         in_replay: that size, in entries; None: no snapshot says it.
         position_us: when the read position was reported.
         read_position: the position of the next normal read; None: no snapshot says it.
+        stands_us: when a snapshot showed that read position first.
         holes_us: when the ranges of acknowledged entries above mark-delete were counted.
         ack_holes: their number, from the trace; None: they were not counted.
         mark_delete: the position up to which all entries are deleted at the cursor; None: no snapshot says it.
@@ -65,6 +66,11 @@ class Reported(NamedTuple):
     unacked: int | None
     short: frozenset[int]
     replay_at_read: int = 0
+    stands_us: int = 0
+
+    def read_since(self, since_us: int) -> Position | None:
+        """The read position that snapshots have shown since a time; None: none shows one for so long."""
+        return self.read_position if self.stands_us <= since_us else None
 
     def within(self, interval: Interval) -> "Reported":
         """What was reported since the beginning of an interval."""
@@ -80,6 +86,7 @@ class Reported(NamedTuple):
             self.unacked if self.unacked_us >= interval.from_ts else None,
             self.short if self.unacked_us >= interval.from_ts else frozenset(),
             self.replay_at_read,
+            self.stands_us,
         )
 
 

@@ -12,7 +12,13 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END
-from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, is_finding, stalled
+from dispatch_audit.pipeline.replay.blocking.stalls import (
+    Facts,
+    Situation,
+    explained_until_us,
+    is_finding,
+    stalled,
+)
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
@@ -38,6 +44,7 @@ class StallWatch:
         "_before_leaves",
         "_brought_about",
         "_explained",
+        "_explained_until_us",
         "_left_us",
         "_reported",
         "_skew_us",
@@ -53,6 +60,7 @@ class StallWatch:
         self._reported = NOTHING_REPORTED
         self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
+        self._explained_until_us = _LONG_AGO_US
         self._unexplained: Blocked | None = None
         self._before_leaves: Blocked | None = None
         self._left_us = _LONG_AGO_US
@@ -77,6 +85,8 @@ class StallWatch:
         if snapshot.in_replay is not None:
             self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
         if snapshot.read_position is not None:
+            if snapshot.read_position != read_position:
+                self._reported = self._reported._replace(stands_us=snapshot.ts_us)
             self._reported = self._reported._replace(
                 position_us=snapshot.ts_us, read_position=snapshot.read_position, mark_delete=snapshot.mark_delete
             )
@@ -109,54 +119,54 @@ class StallWatch:
     ) -> None:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready."""
         # However short the time is: it may become a stall a little later.
-        found = self._look(state, mapping, at, ended_by, facts)
+        found, until_us = self._look(state, mapping, at, ended_by, facts)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
             self._before_leaves = found if ended_by == BY_LEAVE else None
-            self._remember(found)
+            self._remember(found, until_us)
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
 
     def before_release(self, state: Seen, mapping: RoutingArrays, at: TracePoint, facts: Callable[[], Facts]) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
-        self._remember(self._look(state, mapping, at, BY_ACK, facts))
+        self._remember(*self._look(state, mapping, at, BY_ACK, facts))
 
     def _look(
         self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
-    ) -> Blocked | None:
+    ) -> tuple[Blocked | None, int]:
+        """Why nothing is sent so far, and until when that was the reason."""
         interval = _idle_interval(state, at, ended_by, 1)
-        return None if interval is None else stalled(state, mapping, interval, self._situation(interval, facts))
+        if interval is None:
+            return None, at.ts_us
+        situation = self._situation(interval, facts)
+        found = stalled(state, mapping, interval, situation)
+        if found is None or found.cause == NAMES[UNEXPLAINED]:
+            return found, at.ts_us
+        return found, explained_until_us(state, mapping, interval, situation)
 
-    def _remember(self, found: Blocked | None) -> None:
+    def _remember(self, found: Blocked | None, until_us: int) -> None:
         if found is not None and found.cause != NAMES[UNEXPLAINED]:
-            self._explained = found
+            self._explained, self._explained_until_us = found, max(until_us, self._explained_until_us)
         elif found is not None and self._is_unexplained(found.span):
             self._unexplained = found
 
     def dispatched(
         self, state: Seen, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Callable[[], Facts]
-    ) -> Blocked | None:
-        """The stall that the dispatch of the entry `sent` ends; None: it is none."""
+    ) -> list[Blocked]:
+        """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        found = None if interval is None else self._of(state, mapping, interval, facts, sent)
-        # A stall with these causes waits for no acknowledgement, so none ends it.
-        if found is not None and not lately and found.cause in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
-            found = found._replace(span=found.span._replace(ended_by=BY_DISPATCH))
-            # What parks at the end goes on with a new entry or with permits (contract 3.11), and not by itself.
-            parked = is_finding(found) and found.detail["symptom"] == PARKED_AT_THE_END
-            if parked and not facts().rates_ruled_out and is_pause_of_a_rate(state, found.span):
-                found = found._replace(detail={**found.detail, "unshown": UNSHOWN_RATE})
-        return found
+        parts = [] if interval is None else self._of(state, mapping, interval, facts, sent)
+        return parts if lately else [_ended_by_dispatch(state, part, at, facts) for part in parts]
 
     def over(
         self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
-    ) -> Blocked | None:
-        """The stall that something else than a dispatch ends; None: it is none. Call before that changes the state."""
+    ) -> list[Blocked]:
+        """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
         interval = _idle_interval(state, at, ended_by, self._threshold_us)
-        return None if interval is None else self._of(state, mapping, interval, facts)
+        return [] if interval is None else self._of(state, mapping, interval, facts)
 
     def _of(
         self,
@@ -165,15 +175,23 @@ class StallWatch:
         interval: Interval,
         facts: Callable[[], Facts],
         sent: Position | None = None,
-    ) -> Blocked | None:
+    ) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
         found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
         before, self._explained, self._unexplained = self._unexplained, None, None
+        self._explained_until_us = _LONG_AGO_US
         explained = found is None or found.cause != NAMES[UNEXPLAINED]
         if before is not None and before.span.from_ts == interval.from_ts and explained:
             # What explains the rest of the time does not explain the time before.
-            return before
-        return None if found is None else found._replace(span=interval)
+            return [before, *self._rest(found, before, interval)]
+        return [] if found is None else [found._replace(span=interval)]
+
+    def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
+        """The end of an interval, which has a cause, without the beginning, which has none."""
+        if found is None or interval.to_ts - before.span.to_ts < self._threshold_us:
+            return []
+        rest = interval._replace(from_seq=before.span.to_seq, from_ts=before.span.to_ts)
+        return [found._replace(span=rest, waited_us=max(found.waited_us - before.waited_us, 0))]
 
     def _is_unexplained(self, span: Interval) -> bool:
         """Whether a time whose end nothing explains is a stall: long enough, also since its last reason ended."""
@@ -192,10 +210,23 @@ class StallWatch:
         if seen is None or seen.span.from_ts != interval.from_ts:
             return None
         # A cause that ended longer ago does not explain why nothing was sent since.
-        return seen if interval.to_ts - seen.span.to_ts < self._threshold_us else None
+        return seen if interval.to_ts - self._explained_until_us < self._threshold_us else None
 
     def _situation(self, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None) -> Situation:
         return Situation(facts(), self._reported.within(interval), sent, self._threshold_us)
+
+
+def _ended_by_dispatch(state: Seen, stall: Blocked, at: TracePoint, facts: Callable[[], Facts]) -> Blocked:
+    """A stall that goes up to a dispatch which nothing has brought about lately."""
+    # With other causes it waits for an acknowledgement.
+    if stall.span.to_ts != at.ts_us or stall.cause not in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
+        return stall
+    stall = stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
+    # What parks at the end goes on with a new entry or with permits (contract 3.11), and not by itself.
+    parked = is_finding(stall) and stall.detail["symptom"] == PARKED_AT_THE_END
+    if parked and not facts().rates_ruled_out and is_pause_of_a_rate(state, stall.span):
+        return stall._replace(detail={**stall.detail, "unshown": UNSHOWN_RATE})
+    return stall
 
 
 def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:

@@ -43,6 +43,7 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
     can_be_sent,
     cannot_be_sent,
     causes,
+    could_be_sent_since,
     held_back,
     held_up,
     must_be_sent,
@@ -127,15 +128,14 @@ class Situation(NamedTuple):
 
 def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: Situation) -> Blocked | None:
     """The stall that lasts for the interval, with its cause; None: nothing waited."""
-    waiting = waiters(state, mapping)
-    waiting = waiting.where(waiting.since_ts < interval.to_ts)
+    since_us = _since_us(interval, situation)
+    waiting = _waiting_in(state, mapping, interval, situation.reported.read_since(since_us))
     if waiting.slot.size == 0:
         return None
     # Plain arrays: each attribute of a record array takes microseconds.
     consumers, hashes = state.consumers.view(np.ndarray), state.hashes.view(np.ndarray)
     connected = consumers["connected"] == 1
     consumers_connected = int(np.count_nonzero(connected))
-    since_us = _since_us(interval, situation)
     is_unavailable = connected & cannot_be_sent(state, since_us, situation.reported, situation.facts.ended)
     # Not who has permits now that it is over.
     with_permits = int(np.count_nonzero(connected & (causes(state, since_us, situation.facts.ended) == READY)))
@@ -190,6 +190,29 @@ def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: 
     waited_us = int(waiting.waited_us(interval).sum())
     count = waiting.slot.size
     return Blocked("subscription", cause, UNKNOWN, NOBODY, blocking, interval, count, waited_us, roots, detail)
+
+
+def _waiting_in(state: Seen, mapping: RoutingArrays, interval: Interval, read_position: Position | None) -> Waiters:
+    """The entries that wait in an interval; what is before the read position of a snapshot was read."""
+    waiting = waiters(state, mapping)
+    waiting = waiting.where(waiting.since_ts < interval.to_ts)
+    return waiting._replace(was_read=shown_as_read(state, waiting, read_position))
+
+
+def explained_until_us(state: Seen, mapping: RoutingArrays, interval: Interval, situation: Situation) -> int:
+    """Until when the cause lasted that `stalled` gives for an interval: its end, or when something could be sent again.
+
+    A cause counts for some time after its end. Looks that come one after another must not add that up.
+    """
+    waiting = waiters(state, mapping)
+    waiting = waiting.where(must_be_sent(state, waiting, situation.sent, situation.reported))
+    could_us = could_be_sent_since(state, waiting, interval.to_ts, situation.reported, situation.facts.ended)
+    since_us = max(int(could_us.min(initial=NEVER)), interval.from_ts)
+    if since_us >= interval.to_ts:
+        return interval.to_ts
+    lately = situation._replace(stall_threshold_us=interval.to_ts - since_us)
+    found = stalled(state, mapping, interval, lately)
+    return since_us if found is not None and found.cause == NAMES[UNEXPLAINED] else interval.to_ts
 
 
 def is_finding(interval: Blocked) -> bool:
@@ -353,8 +376,7 @@ def _cause(
         of_each = causes(state, _since_us(interval, situation), situation.facts.ended)
         no_permits = of_each[blocking] == NO_PERMITS
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
-    # With recently joined consumers the others get no new entries either (6.2).
-    elif _explained_by_joins(state, free, situation):
+    elif _explained_by_joins(state, waiting, free, situation, interval):
         cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.facts.held_back.until[0][1])
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
@@ -445,11 +467,24 @@ def _unowned_ahead(state: Seen, waiting: Waiters, free: Waiters, situation: Situ
     return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
 
 
-def _explained_by_joins(state: Seen, free: Waiters, situation: Situation) -> bool:
-    """Whether recently joined consumers explain that nothing was sent: all that waits is held back from them (6.1)."""
-    if not situation.facts.held_back.until:
+def _explained_by_joins(state: Seen, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval) -> bool:
+    """Whether recently joined consumers explain that nothing was sent.
+
+    What they would get is held back from them (6.1). What is for others explains itself only while it is not read: the
+    broker reads in order, and what it reads for them goes into replay, which some releases do not read past (6.2, 6.4).
+    """
+    facts, reported = situation.facts, situation.reported
+    if not facts.held_back.until:
         return False
-    return bool(held_back(state, free, situation.facts.held_back, situation.reported)[0].all())
+    others = free.where(~held_back(state, free, facts.held_back, reported)[0])
+    if others.slot.size == 0:
+        return True
+    if bool(reported_as_read(state, others, reported).any()):
+        return False
+    ahead = number_before(state, waiting, oldest(state, others.slot)[0])
+    if facts.limits.reads_past_replay:
+        return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
+    return ahead > 0
 
 
 def _may_pause(free: Waiters, situation: Situation) -> bool:

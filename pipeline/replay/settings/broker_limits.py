@@ -22,6 +22,8 @@ class BrokerLimits(NamedTuple):
     Attributes:
         looks_ahead: whether the dispatcher limits its look-ahead; that of recently joined consumers does not up to
             4.0.13 and 4.2.4, and from then on heeds the limit of the subscription (6.2).
+        reads_past_replay: whether the dispatcher of recently joined consumers reads on while nothing in replay can be
+            sent (6.2, 6.4).
         replay_per_consumer: entries in replay, for each connected consumer.
         replay_per_subscription: entries in replay.
         unacked_per_consumer: unacknowledged messages of a consumer.
@@ -31,6 +33,7 @@ class BrokerLimits(NamedTuple):
     """
 
     looks_ahead: bool
+    reads_past_replay: bool
     replay_per_consumer: int
     replay_per_subscription: int
     unacked_per_consumer: int
@@ -56,13 +59,14 @@ class BrokerLimits(NamedTuple):
         return min(unacked, default=None)
 
 
-def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> BrokerLimits:
+def limits_of(broker: Mapping[str, object], looks_ahead: bool, reads_past_replay: bool = False) -> BrokerLimits:
     """The limits in broker.conf; a setting that is absent, or not a number, is no limit.
 
     Args:
         broker: broker.conf names to values.
         looks_ahead: whether the dispatcher uses the limits of look-ahead: an older classic one does not, although its
             broker has the settings (6.2).
+        reads_past_replay: whether it reads on while nothing in replay can be sent.
     """
 
     def number(name: str) -> int:
@@ -71,6 +75,7 @@ def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> BrokerLimits:
 
     return BrokerLimits(
         looks_ahead=looks_ahead,
+        reads_past_replay=reads_past_replay,
         replay_per_consumer=number(f"{_LOOK_AHEAD}Consumer"),
         replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),
         unacked_per_consumer=number(f"{_UNACKED}Consumer"),

@@ -1,5 +1,8 @@
 """What rows and snapshots show of why entries that wait in a stall could not be sent, or need not be."""
 
+from typing import Any
+
+import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, Log, replayed, reported
 
 SECOND_US = 1_000_000
@@ -160,7 +163,41 @@ def test_a_snapshot_shows_that_the_subscription_is_at_its_limit_after_a_skip() -
     assert [wait.cause for wait in found.waits_of("subscription")] == ["unacked_limit_subscription"]
 
 
-def test_what_explains_the_end_of_a_wait_does_not_explain_its_beginning() -> None:
+@pytest.mark.parametrize(("position", "cause"), [("1:4", "unacked_limit_subscription"), ("1:5", "unexplained")])
+def test_the_limit_of_the_subscription_does_not_hold_up_what_a_snapshot_shows_to_be_read(
+    position: str, cause: str
+) -> None:
+    log = _one()
+    for entry in range(4):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.publish(4)
+    log.now_us += SECOND_US // 2
+    log.snapshot(reported(1, available_permits=996), read_position=position, mark_delete_position="1:-1")
+    log.now_us += 2 * SECOND_US
+    log.publish(5)
+    found = replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4})
+    assert [wait.cause for wait in found.waits_of("subscription")] == [cause]
+
+
+def test_it_does_while_the_snapshot_may_show_a_read_that_has_just_ended() -> None:
+    log = _one()
+    for entry in range(4):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.publish(4)
+    log.now_us += 2 * SECOND_US
+    log.snapshot(reported(1, available_permits=996), read_position="1:5", mark_delete_position="1:-1")
+    log.now_us += SECOND_US // 10
+    log.publish(5)
+    found = replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4})
+    assert [wait.cause for wait in found.waits_of("subscription")] == ["unacked_limit_subscription"]
+
+
+@pytest.mark.parametrize(
+    ("after_us", "causes"), [(100_000, ["unexplained"]), (2_000_000, ["unexplained", "no_permits"])]
+)
+def test_what_explains_the_end_of_a_wait_does_not_explain_its_beginning(after_us: int, causes: list[str]) -> None:
     # 1 could have been sent the entry for three seconds; then it leaves, and 3, which gets the hash, has no permits.
     log = _one()
     log.join(2)
@@ -168,9 +205,44 @@ def test_what_explains_the_end_of_a_wait_does_not_explain_its_beginning() -> Non
     log.now_us += 3 * SECOND_US
     log.leave(1)
     log.join(3)
-    log.now_us += SECOND_US // 10
+    log.now_us += after_us
     log.publish(1, HIGH)
-    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+    found = replayed(log.rows)
+    assert found.weighed == {("stalled", "violation"): 1}
+    assert [wait.cause for wait in found.waits_of("subscription")] == causes
+    first, *rest = found.waits_of("subscription")
+    assert [wait.from_seq for wait in rest] == [first.to_seq] * len(rest)
+
+
+@pytest.mark.parametrize(
+    ("waited_us", "stalled"), [(SECOND_US // 2, {}), (3 * SECOND_US, {("stalled", "violation"): 1})]
+)
+def test_a_skip_does_not_explain_why_nothing_was_sent_before_it(waited_us: int, stalled: dict[Any, int]) -> None:
+    log = _one()
+    log.publish(0)
+    log.now_us += waited_us
+    log.reset("skip")
+    log.now_us += SECOND_US
+    log.publish(1)
+    assert replayed(log.rows).weighed == stalled
+
+
+@pytest.mark.parametrize(("again_us", "stalled"), [(50_000, {}), (800_000, {("stalled", "violation"): 1})])
+def test_a_cause_does_not_last_longer_because_it_was_looked_at_after_its_end(
+    again_us: int, stalled: dict[Any, int]
+) -> None:
+    # Permits end the wait of 1. When 3 joins somewhat later they still count, and so does that a little later.
+    log = Log()
+    log.join(1, ranges=[(0, 30_000)])
+    log.flow(1, 0)
+    log.publish(0, LOW)
+    log.now_us += 2 * SECOND_US
+    log.flow(1, 1_000)
+    log.now_us += 9 * SECOND_US // 10
+    log.join(3, ranges=[(30_001, 65_535)])
+    log.now_us += again_us
+    log.publish(1, LOW)
+    assert replayed(log.rows).weighed == stalled
 
 
 def _newcomer(position: int) -> Log:

@@ -238,27 +238,34 @@ def test_no_consumer_has_the_hash() -> None:
     assert (wait.cause, wait.blocking, wait.ended_by) == ("no_owner", -1, "join")
 
 
-def _held_back(*acked: int) -> Wait:
-    """Consumer 2 joined recently on a 3.x broker; then nothing is sent, and these entries of 1 are acknowledged."""
+def _held_back(*acked: int, version: str) -> Wait:
+    """Consumer 2 joined recently; nothing is sent to it, nor the entry after that to 1, which acknowledges some."""
     log = Log(step_us=0)
     log.join(1)
     _sent(log, 1, 0, HIGH)
     _sent(log, 1, 1, HIGH)
     log.join(2)
-    log.publish(2, HIGHEST)
+    log.publish(2, LOW)
+    log.publish(3, HIGHEST)
     log.now_us += 2 * SECOND
     log.ack(1, *acked)
-    log.dispatch(1, 2, HIGHEST)
-    return _stall(replayed(log.rows, version="3.0.7"))
+    log.dispatch(1, 3, HIGHEST)
+    return _stall(replayed(log.rows, version=version))
 
 
-def test_recently_joined_consumers_keep_everybody_from_what_is_new() -> None:
-    wait = _held_back(0)
-    assert (wait.cause, wait.blocking, wait.entries, wait.roots) == ("recently_joined", 1, 1, ((1, 0), (1, 1)))
+@pytest.mark.parametrize("version", ["3.0.0", "3.0.4", "3.1.2", "3.2.2"])
+def test_recently_joined_consumers_keep_everybody_from_what_is_new(version: str) -> None:
+    wait = _held_back(0, version=version)
+    assert (wait.cause, wait.blocking, wait.entries, wait.roots) == ("recently_joined", 1, 2, ((1, 0), (1, 1)))
+
+
+@pytest.mark.parametrize("version", ["3.0.7", "3.3.2"])
+def test_where_reads_go_past_replay_they_keep_nobody_else_from_it(version: str) -> None:
+    assert _held_back(0, version=version).cause == "unexplained"
 
 
 def test_who_lets_them_go_was_to_blame() -> None:
-    wait = _held_back(0, 1)
+    wait = _held_back(0, 1, version="3.0.4")
     assert (wait.cause, wait.blocking) == ("recently_joined", 1)
 
 
