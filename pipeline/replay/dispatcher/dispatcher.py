@@ -392,9 +392,10 @@ class Dispatcher:
     def begin_skip(self, at: TracePoint) -> None:
         """Notes that an administrator moves mark-delete: the broker may drop pending entries (E6)."""
         # From here on nobody knows which entries wait.
-        self._drain_output()
-        self.monitor.members_change(self._state, self._mapping, at, BY_RESET)
+        self._before_change(at, BY_RESET)
         leave_and_reset.mark_delete_may_move(self._state, at.ts_us)
+        for index in np.flatnonzero(self._state.consumers.connected).tolist():
+            self._note_capacity(index, at, BY_RESET)
 
     def replay(self, events: Events, hashes: Ints, consumers: Ints) -> None:
         """Applies a stretch of events under the routing in force.

@@ -1,9 +1,10 @@
 """Replay that grows without a limit while one consumer can be sent nothing (contract 6.2, F6; #23200, #26677)."""
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed
+from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed, reported
 
 CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
+SMALL_READS = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
 
 
 def _behind_a_slow_consumer(entries: int, version: str, settings: dict[str, object], after_us: int = 0) -> Replay:
@@ -24,6 +25,20 @@ def _behind_a_slow_consumer(entries: int, version: str, settings: dict[str, obje
     return replayed(log.rows, version=version, settings=settings)
 
 
+def _growing() -> Log:
+    """Consumer 1 has no permits, a hundred entries for it are in replay, and 2 was sent what comes after them."""
+    log = Log()
+    log.join(1, ranges=[(30_001, 59_999)])
+    log.join(2, ranges=[(0, 30_000)])
+    log.flow(1, 0)
+    log.flow(2, 1_000)
+    for entry in range(100):
+        log.publish(entry, HIGH)
+    log.publish((2, 0), LOW)
+    log.dispatch(2, (2, 0), LOW)
+    return log
+
+
 @pytest.mark.parametrize(
     ("version", "settings"), [("3.0.7", AUTO_SPLIT), ("4.0.8", CLASSIC), ("4.2.4", CLASSIC)], ids=["3.x", "4.0", "4.2"]
 )
@@ -39,6 +54,41 @@ def test_ten_small_reads_are_none() -> None:
     small = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
     assert _behind_a_slow_consumer(99, "3.0.7", small, 2_000_000).weighed == {}
     assert _behind_a_slow_consumer(100, "3.0.7", small, 2_000_000).weighed == {("stalled", "known_bug"): 1}
+
+
+@pytest.mark.parametrize("apart_us", [50_000, 700_000])
+def test_the_growth_goes_on_while_others_come_and_go(apart_us: int) -> None:
+    """Also if it is too short between the two for a row of its own."""
+    log = _growing()
+    log.now_us += 600_000
+    log.join(3, ranges=[(60_000, 65_535)])
+    log.now_us += apart_us
+    log.leave(3)
+    log.now_us += 600_000
+    log.publish((3, 0), LOW)
+    assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {("stalled", "known_bug"): 1}
+
+
+def test_two_waits_with_permits_between_them_are_not_one() -> None:
+    log = _growing()
+    log.publish((2, 1), HIGH)
+    log.now_us += 600_000
+    log.flow(1, 1)
+    log.dispatch(1, 0, HIGH)
+    log.now_us += 600_000
+    log.publish((3, 0), LOW)
+    assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {}
+
+
+def test_what_was_in_replay_before_a_clear_grew_until_then() -> None:
+    log = _growing()
+    log.now_us += 1_200_000
+    log.reset("clear")
+    log.now_us += 200_000
+    consumers = reported(1, available_permits=0), reported(2, available_permits=999)
+    log.snapshot(*consumers, mark_delete_position="2:0", read_position="2:1")
+    log.publish((3, 0), LOW)
+    assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {("stalled", "known_bug"): 1}
 
 
 def test_growth_for_less_than_a_stall_is_none() -> None:
