@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from drawn_schedules import PER_CONSUMER
+from drawn_schedules import DELAYED_DELIVERY, PER_CONSUMER
 
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
@@ -88,7 +88,7 @@ class Truth:
     Attributes:
         silences: nothing was sent to anybody although entries could have been sent.
         certain: the same, of entries of which rows show that they could: no reset has come since they were published,
-            and they are due beyond doubt.
+            and their delay is over.
         grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
             `THRESHOLD_US`, and that rows show to be able to take nothing: an entry after each was sent, or a snapshot
             has a later read position, and no reset has come since they were published.
@@ -128,8 +128,8 @@ class Truth:
             able = set()
         self.silences.look(able, now_us, last_us)
         first = self._first_known(now_us)
-        known = {position for position in able if position >= first and self._is_surely_due(position)}
-        self.certain.look(known, now_us, last_us)
+        shown = {position for position in able if position >= first and self._is_shown_due(position, now_us)}
+        self.certain.look(shown, now_us, last_us)
         state.agenda.after(LOOK_US, self._look)
 
     def could_be_sent_us(self, position: int, from_us: int, to_us: int) -> int:
@@ -163,15 +163,10 @@ class Truth:
     def _waits_for_its_time(self, position: int) -> bool:
         """Whether a delayed entry waits: it counts as due a tick early, and the tracker runs once a tick."""
         now_us, delayed = self._simulation.agenda.now_us, self._simulation.state.delayed
-        if self._is_surely_due(position) or delayed is None:
+        due_us = self._due_us(position)
+        if delayed is None or not delayed.enabled or due_us == NOT_DELAYED or due_us + delayed.tick_us <= now_us:
             return False
-        return self._due_us(position) > now_us + delayed.tick_us or position in delayed.positions
-
-    def _is_surely_due(self, position: int) -> bool:
-        due_us, delayed = self._due_us(position), self._simulation.state.delayed
-        if delayed is None or not delayed.enabled or due_us == NOT_DELAYED:
-            return True
-        return due_us + delayed.tick_us <= self._simulation.agenda.now_us
+        return due_us > now_us + delayed.tick_us or position in delayed.positions
 
     def _due_us(self, position: int) -> int:
         due = self._simulation.workload.deliver_at_us
@@ -230,6 +225,24 @@ class Truth:
         reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
         # Hooks run on several threads, so what was published just before may be a row after it and the other way round.
         return bisect_right(self._simulation.workload.publish_us, reset_us + _AROUND_US)
+
+    def _is_shown_due(self, position: int, now_us: int) -> bool:
+        """Whether rows show that a delay is over: its time has come, or a row has switched delayed delivery off."""
+        simulation, due_us = self._simulation, self._due_us(position)
+        setup = simulation.setup
+        if due_us == NOT_DELAYED or due_us + setup.settings.tick_us <= now_us:
+            return True
+        changed_us = max(
+            (
+                a.at_us
+                for a in simulation.workload.actions
+                if a.at_us <= now_us and DELAYED_DELIVERY in (a.settings or ())
+            ),
+            default=now_us,
+        )
+        if setup.recorded_settings == "late":
+            return now_us // setup.settings_us * setup.settings_us >= changed_us
+        return setup.recorded_settings == "exactly"
 
     def _is_shown_short(self, consumer: Consumer) -> bool:
         """Whether rows show that a consumer can take nothing: a limit does so only if they name it."""

@@ -33,6 +33,7 @@ PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
 LOOK_AHEAD_PER_CONSUMER: Final = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
 LOOK_AHEAD: Final = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
 RATE: Final = "dispatchThrottlingRate"
+DELAYED_DELIVERY: Final = "delayedDeliveryEnabled"
 
 # A version, and whether its broker uses the classic dispatcher.
 Broker = tuple[str, bool]
@@ -314,7 +315,7 @@ def _policies(rng: Random, duration_us: int) -> list[Action]:
         {f"{RATE}PerSubscriptionInMsg": [None, -1, 5, 30, 300]},
         {f"{RATE}PerTopicInMsg": [None, 0, 10, 100]},
         {f"{RATE}PerTopicInByte": [None, 20_000, 200_000]},
-        {"delayedDeliveryEnabled": [None, True, False]},
+        {DELAYED_DELIVERY: [None, True, False]},
     ]
     actions = []
     for _ in range(rng.randint(1, 5)):

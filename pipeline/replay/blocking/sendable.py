@@ -113,11 +113,11 @@ def must_be_sent(state: Seen, waiting: Waiters, sent: Position | None, reported:
         certain |= are_after(state, waiting.slot, highest)
     if sent is not None:
         certain |= ~are_before(state, waiting.slot, sent)
-    must: Mask = certain & ~_may_be_skipped(state, waiting, reported)
+    must: Mask = certain & ~may_be_skipped(state, waiting, reported)
     return must
 
 
-def _may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
+def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
     """Whether an administrator may have moved mark-delete past each entry; no row says how far it was moved (5.10)."""
     entries, common = state.entries.view(np.ndarray), common_of(state)
     skipped: Mask = entries["marks"][waiting.slot] & MAYBE_SKIPPED != 0

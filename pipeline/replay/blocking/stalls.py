@@ -46,6 +46,7 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
     could_be_sent_since,
     held_back,
     held_up,
+    may_be_skipped,
     must_be_sent,
 )
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
@@ -212,7 +213,7 @@ def explained_until_us(state: Seen, mapping: RoutingArrays, interval: Interval, 
         return interval.to_ts
     lately = situation._replace(stall_threshold_us=interval.to_ts - since_us)
     found = stalled(state, mapping, interval, lately)
-    return since_us if found is not None and found.cause == NAMES[UNEXPLAINED] else interval.to_ts
+    return since_us if found is not None and is_finding(found) else interval.to_ts
 
 
 def is_finding(interval: Blocked) -> bool:
@@ -274,8 +275,8 @@ def _replay_head(state: Seen, since_us: int, situation: Situation) -> ReplayHead
 def _backlog_is_known(state: Seen, waiting: Waiters, consumers: int, situation: Situation, interval: Interval) -> bool:
     """Whether rows show where all entries are that could hold back what waits.
 
-    Entries that were known before the last reset may wait since: consumers that joined after it wait for them (6.1),
-    and they count for the look-ahead limit (4.7).
+    Entries that were known before the last reset, or that an administrator may have skipped, may wait since: consumers
+    that joined after a reset wait for them (6.1), and all of them count for the look-ahead limit (4.7).
     """
     entries: Any = state.entries.view(np.ndarray)
     used = entries[entries["ledger"] != UNKNOWN]
@@ -291,10 +292,12 @@ def _backlog_is_known(state: Seen, waiting: Waiters, consumers: int, situation: 
         # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
         return False
     before_reset = int(np.count_nonzero(marks & (BEFORE_RESET | ACKED) == BEFORE_RESET))
-    if before_reset == 0:
-        return True
+    if before_reset > 0 and situation.facts.held_back.applies:
+        return False
     limit = situation.facts.limits.look_ahead(consumers)
-    return not situation.facts.held_back.applies and (limit is None or before_reset + waiting.slot.size < limit)
+    if limit is None or (before_reset == 0 and not may_be_skipped(state, waiting, situation.reported).any()):
+        return True
+    return before_reset + waiting.slot.size < limit
 
 
 def _unshown(
@@ -369,6 +372,7 @@ def _cause(
     """
     consumers = state.consumers.view(np.ndarray)
     cause, blocking = NAMES[UNEXPLAINED], NOBODY
+    skipped = may_be_skipped(state, waiting, situation.reported)
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, unavailable)
         if blocking == NOBODY:
@@ -381,7 +385,7 @@ def _cause(
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
             blocking = situation.facts.held_back.holder
-    elif _look_ahead_reached(state, waiting.where(held), free, connected, situation):
+    elif _look_ahead_reached(state, waiting.where(held & ~skipped), free, connected, situation):
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))

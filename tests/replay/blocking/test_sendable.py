@@ -227,6 +227,23 @@ def test_a_skip_does_not_explain_why_nothing_was_sent_before_it(waited_us: int, 
     assert replayed(log.rows).weighed == stalled
 
 
+@pytest.mark.parametrize(("skip", "found"), [("", {}), ("expire", {("stalled", "not_provable"): 1})])
+def test_what_may_have_been_skipped_may_fill_replay_or_not(skip: str, found: dict[Any, int]) -> None:
+    # LOW waits for its owner's permits and fills replay; HIGH comes later.
+    log = _two()
+    for entry in range(2):
+        log.publish(entry, LOW)
+    log.now_us += SECOND_US // 10
+    if skip:
+        log.reset(skip)
+        log.now_us += SECOND_US // 10
+    log.publish(3, HIGH)
+    log.now_us += 2 * SECOND_US
+    log.publish(4, HIGH)
+    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 1}
+    assert replayed(log.rows, settings=narrow).weighed == found
+
+
 @pytest.mark.parametrize(("again_us", "stalled"), [(50_000, {}), (800_000, {("stalled", "violation"): 1})])
 def test_a_cause_does_not_last_longer_because_it_was_looked_at_after_its_end(
     again_us: int, stalled: dict[Any, int]
