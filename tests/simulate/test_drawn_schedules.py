@@ -18,12 +18,8 @@ OF_EACH_FAULT: Final = 40
 
 OPEN: Final = frozenset(
     {
-        # Missed: replay grows for a consumer after a clear, which may have passed the entries.
-        ("unlimited_replay", 3_900_006),
-        ("unlimited_replay", 3_900_022),
-        # Missed: consumers that joined recently explain the silence to the audit, and not to the broker.
-        ("stuck_read", 3_900_020),
-        ("joins_out_of_order", 3_900_039),
+        # Missed: all that waits is of hashes that had drained. The wait is a row of cause draining_stuck, and no finding.
+        ("starved_key", 9_510_063),
     }
 )
 """Schedules that are still judged wrongly. Whoever mends one takes it out; the test fails until then."""
