@@ -18,7 +18,7 @@ OF_EACH_FAULT: Final = 40
 
 OPEN: Final = frozenset(
     {
-        # Missed: all that waits is of hashes that had drained. The wait is a row of cause draining_stuck, and no finding.
+        # Missed: all that waits had drained. The wait is a row of cause draining_stuck, and no finding.
         ("starved_key", 9_510_063),
     }
 )

@@ -474,8 +474,9 @@ def _unowned_ahead(state: Seen, waiting: Waiters, free: Waiters, situation: Situ
 def _explained_by_joins(state: Seen, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval) -> bool:
     """Whether recently joined consumers explain that nothing was sent.
 
-    What they would get is held back from them (6.1). What is for others explains itself only while it is not read: the
-    broker reads in order, and what it reads for them goes into replay, which some releases do not read past (6.2, 6.4).
+    Their own entries are held back from them (6.1). Those of other consumers wait with them only until they are read.
+    The broker reads in order and puts what it holds back into replay. Some releases do not read on while something is
+    there (6.4); the others do (6.2), and take a read and a pause at most for each entry that comes first.
     """
     facts, reported = situation.facts, situation.reported
     if not facts.held_back.until:

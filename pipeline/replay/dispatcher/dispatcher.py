@@ -545,7 +545,7 @@ class Dispatcher:
         _end_delays(self._state, self._out, at, self.policy)
 
     def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
-        """Ends and notes the intervals of consumers; call before joins, leaves, resets and the end of the trace.
+        """Ends and notes the intervals of consumers; call before joins, leaves, resets, skips and the end of the trace.
 
         Args:
             at: the point of the change.
