@@ -145,7 +145,7 @@ class Truth:
             return
         # While the cursor moves, what it has not come to waits for the reads before it.
         stands = cursor.read_position == self._read_before
-        reads = not policy.normal_reads_stop() and policy.normal_read_allowed() and stands
+        reads = not policy.normal_reads_stop() and self._may_read() and stands
         held = {position for consumer in state.consumers for position in consumer.pending}
         served = {c.number: c for c in state.consumers if not c.blocked and c.available() > 0}
         for position in range(cursor.mark_delete + 1, cursor.end):
@@ -159,6 +159,15 @@ class Truth:
             consumer = None if owner is None else served.get(owner)
             if consumer is not None and not self._waits(consumer, position):
                 yield position
+
+    def _may_read(self) -> bool:
+        """Whether the contract lets normal reads go on (6.2); whoever F8 has not released counts as released."""
+        policy = self._simulation.policy
+        if not isinstance(policy, RecentlyJoinedPolicy):
+            return policy.normal_read_allowed()
+        held_back = {number for number, consumer in policy.recently.items() if not policy.is_released(consumer)}
+        consumers = self._simulation.state.consumers
+        return any(not c.blocked and c.permits > 0 and c.number not in held_back for c in consumers)
 
     def _waits_for_its_time(self, position: int) -> bool:
         """Whether a delayed entry waits: it counts as due a tick early, and the tracker runs once a tick."""
