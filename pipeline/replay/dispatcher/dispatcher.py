@@ -494,11 +494,13 @@ class Dispatcher:
                 self._consumer(consumer.consumer)["permits"] = consumer.permits
                 self._note_capacity(index, at, BY_FLOW)
 
+    def settings_change(self, at: TracePoint) -> None:
+        """Looks at what waits; call before settings change: until now it waited for the limits before."""
+        self._drain_output()
+        self.monitor.members_change(self._state, self._mapping, at, BY_SETTINGS)
+
     def settings_changed(self, at: TracePoint) -> None:
         """Takes over the limits that are in force from here on, or may be; `monitor.in_force` has them."""
-        self._drain_output()
-        # What waited until now waited for the limits before.
-        self.monitor.members_change(self._state, self._mapping, at, BY_SETTINGS)
         self.monitor.settings_changed()
         take_limits(self._state, self.monitor.in_force)
         self._limit_look_ahead()

@@ -130,6 +130,7 @@ class StepLoop:
             case steps.GapEnds(at, gap):
                 self._end_gap(gap, at)
             case steps.SettingsAnnounced(at, row):
+                dispatcher.settings_change(at)
                 self.in_force.announce(row)
                 dispatcher.settings_changed(at)
             case steps.SettingsBegin(at, row):
@@ -231,12 +232,14 @@ class StepLoop:
     def _put_settings(self, row: SettingsRow, at: TracePoint) -> None:
         """Puts the values of a row in force."""
         self._settings_seen = True
+        self.dispatcher.settings_change(at)
         self.limits.put(row, self.in_force, self.dispatcher)
         self.dispatcher.settings_changed(at)
 
     def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
         """Notes that rows `settings` may be missing; a recorder that has written none so far may write none at all."""
         if gap.loses_settings or (gap.may_lose_settings and self._settings_seen):
+            self.dispatcher.settings_change(at)
             self.in_force.lose()
             self.dispatcher.settings_changed(at)
 
