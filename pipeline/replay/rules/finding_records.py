@@ -68,6 +68,7 @@ def _new_row(out: Output, rule: int, seq: int, ts_us: int, ledger: int, entry: i
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
     found[row].limited = 0
+    found[row].largest = 0
     found[row].read_when_full = 0
     found[row].vague = 0
     found[row].permitted = 0

@@ -4,6 +4,7 @@ from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
 from dispatch_audit.pipeline.replay.rules.limits_seen import (
     certainly_unacked,
+    largest_batch,
     passes_limit_of_consumer,
     passes_limit_of_subscription,
 )
@@ -20,6 +21,7 @@ def check_unacked(state: Seen, out: Output, slot: int, sent: Dispatch) -> None:
         row = report(state, out, UNACKED_LIMIT, slot, sent)
         out.findings[row].value = certainly_unacked(state, sent.consumer) + messages
         out.findings[row].expected = common[0].unacked_max
+        out.findings[row].largest = largest_batch(state, slot, sent.consumer)
     if passes_limit_of_subscription(state, slot, sent):
         row = report(state, out, UNACKED_LIMIT, slot, sent)
         out.findings[row].value = common[0].unacked + messages

@@ -98,6 +98,7 @@ class KernelFinding(NamedTuple):
         value: for counts and limits, the recorded value.
         expected: the value that the rule allows.
         limited: whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION.
+        largest: the most messages in an entry that the consumer was sent; 0: not about the limit of a consumer.
         read_when_full: the entries that were read while the subscription was at its limit; 0: not about that limit.
         vague: 1 if the broker's own count may be lower than that of the trace.
         permitted: the number of the exception that permits it, 0: none; filled by the collector of findings.
@@ -135,6 +136,7 @@ class KernelFinding(NamedTuple):
     value: int
     expected: int
     limited: int
+    largest: int
     read_when_full: int
     vague: int
     permitted: int
