@@ -248,12 +248,12 @@ INTERVALS: Final = 4
 def new_output(findings: int, episodes: int, unsent: int) -> Output:
     """An empty output with room for that many records of each kind."""
     return Output(
-        findings=np.empty(findings, dtype=FINDING).view(np.recarray),
-        episodes=np.empty(episodes, dtype=EPISODE).view(np.recarray),
-        unsent=np.empty(unsent, dtype=np.int64),
-        withdrawn=np.empty(findings, dtype=WITHDRAWAL).view(np.recarray),
+        findings=np.zeros(findings, dtype=FINDING).view(np.recarray),
+        episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
+        unsent=np.zeros(unsent, dtype=np.int64),
+        withdrawn=np.zeros(findings, dtype=WITHDRAWAL).view(np.recarray),
         # Of a hash one call may end two waits and report two entries as starved.
-        intervals=np.empty(2 * episodes, dtype=INTERVAL).view(np.recarray),
+        intervals=np.zeros(2 * episodes, dtype=INTERVAL).view(np.recarray),
         filled=np.zeros(5, dtype=np.int64),
         stop=np.zeros(1, dtype=np.int64),
     )
