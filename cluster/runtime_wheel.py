@@ -6,13 +6,16 @@ builds; the compiled functions in it are used where the minor version is the sam
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
-_BROUGHT = ("Requires-Dist: pyspark==", "Requires-Dist: delta-spark==")
+# Not what extras require of them.
+_BROUGHT = re.compile(r"Requires-Dist: (pyspark|delta-spark)[^\[;]*$")
+_TAG = re.compile("Tag: ")
 
 
 def build(folder: Path) -> Path:
@@ -27,7 +30,7 @@ def build(folder: Path) -> Path:
         (metadata,) = Path(scratch).glob("*/*.dist-info/METADATA")
         _leave_out(metadata, _BROUGHT)
         tags = metadata.with_name("WHEEL")
-        _leave_out(tags, ("Tag: ",))
+        _leave_out(tags, _TAG)
         with tags.open("a", encoding="utf-8") as lines:
             lines.write("Tag: py3-none-any\n")
         _run("wheel", "pack", str(metadata.parents[1]), "-d", str(folder.resolve()))
@@ -35,10 +38,10 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def _leave_out(file: Path, beginnings: tuple[str, ...]) -> None:
-    """Drops the lines of a file that begin with one of the words, and blank ones at its end."""
+def _leave_out(file: Path, left_out: re.Pattern[str]) -> None:
+    """Drops the lines of a file that match from their beginning on."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    file.write_text("".join(line for line in lines if not line.startswith(beginnings)), encoding="utf-8")
+    file.write_text("".join(line for line in lines if not left_out.match(line)), encoding="utf-8")
 
 
 def _run(module: str, *arguments: str) -> None:
