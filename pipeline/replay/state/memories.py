@@ -86,7 +86,7 @@ CONSUMER_LIMIT = _record(
         "largest",  # the most messages in an entry that it was sent
         "full_ts",  # since when it holds as many messages as its limit; 0: it does not
         "freed_ts",  # when it came down from its limit, if it was sent nothing since; 0: it did not
-        "freed_from_ts",  # since when it had been there
+        "freed_from_ts",  # since when it was there and had permits; 0: it has had none since
         "passing",  # since it reached its limit it has been sent more than batches explain
         "stood",  # it was held back at its limit for long before the one dispatch that passed it
     )

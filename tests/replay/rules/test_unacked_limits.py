@@ -82,6 +82,27 @@ def test_a_broker_that_holds_back_at_a_limit_three_times_keeps_it(log: Log, held
     assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [expected] * 2
 
 
+@pytest.mark.parametrize(("permits", "severity"), [(100, "violation"), (0, "not_provable")])
+def test_a_consumer_that_has_no_permits_does_not_wait_for_its_limit(log: Log, permits: int, severity: str) -> None:
+    # It asks for as much as it was sent, and only when it acknowledges; `permits` are those that it has besides.
+    log.flow(1, 4 + permits)
+    entry = 0
+    for _ in range(4):
+        send(log, range(entry, entry + 4))
+        log.publish(entry + 4)
+        log.now_us += HELD_BACK_US
+        log.ack(1, *range(entry, entry + 4))
+        log.flow(1, 5)
+        log.dispatch(1, entry + 4)
+        log.ack(1, entry + 4)
+        if entry == 5:
+            log.flow(1, 2)
+            past_the_limit(log, 30)
+            log.flow(1, 4)
+        entry += 5
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [severity] * 2
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_before_and_after_the_broker_held_back_a_policy_may_have_given_another_limit(log: Log, first: bool) -> None:
     entry = 0 if first else past_the_limit(log, 0)
