@@ -11,6 +11,7 @@ from typing import Final
 
 from drawn_schedules import DELAYED_DELIVERY, PER_CONSUMER
 
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.policies.recently_joined import RecentlyJoinedPolicy
@@ -23,7 +24,8 @@ THRESHOLD_US: Final = 1_000_000
 """`blocking.stall_threshold_ms`."""
 NOTED_US: Final = 300_000
 """Shorter silences are not kept."""
-_RESETS: Final = frozenset({"unload", "seek", "expire", "skip", "clear"})
+_SKIPS: Final = frozenset({"expire", "skip", "clear"})
+_RESETS: Final = _SKIPS | {"unload", "seek"}
 _AROUND_US: Final = 200_000
 
 
@@ -92,7 +94,9 @@ class Truth:
         grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
             `THRESHOLD_US`, and that rows show to be able to take nothing: an entry after each was sent, or a snapshot
             has a later read position, and no reset has come since they were published.
-        over_consumer: the most messages that a consumer held beyond its limit.
+        over_consumer: the most entries of one message that a consumer held beyond its limit, without those that an
+            administrator may have skipped (E6): rows do not show which these were, and a read that may have had them
+            may last for `READ_US`.
         over_subscription: the most entries that were certainly read while the subscription was at its limit: they
             were published later, or a snapshot has a read position before them since it was.
     """
@@ -110,6 +114,8 @@ class Truth:
         self._simulation = simulation
         self._could_us: defaultdict[int, list[int]] = defaultdict(list)
         self._resets_us = [action.at_us for action in simulation.workload.actions if action.kind in _RESETS]
+        self._skips_us = [action.at_us for action in simulation.workload.actions if action.kind in _SKIPS]
+        self._maybe_skipped: set[int] = set()
         self._rates_reached = 0
         self._rates_reached_us = -RETRY_US * 2
         simulation.agenda.at(LOOK_US, self._look)
@@ -264,10 +270,21 @@ class Truth:
         limit = state.settings.unacked_per_subscription
         if limit:
             self._note_full(limit - faults.over_subscription_limit, now_us)
+        self._note_skipped(now_us)
         for consumer in state.consumers:
             if consumer.unacked_max:
-                over = consumer.unacked - (consumer.unacked_max - faults.over_consumer_limit)
+                certain = sum(position not in self._maybe_skipped for position in consumer.pending)
+                over = certain - (consumer.unacked_max - faults.over_consumer_limit)
                 self.over_consumer = max(self.over_consumer, over)
+
+    def _note_skipped(self, now_us: int) -> None:
+        """Notes what consumers hold that an administrator may have skipped."""
+        skip_us = max((at_us for at_us in self._skips_us if at_us <= now_us), default=-1)
+        published_us = self._simulation.workload.publish_us
+        held = {position for consumer in self._simulation.state.consumers for position in consumer.pending}
+        self._maybe_skipped &= held
+        if skip_us >= 0 and now_us <= skip_us + READ_US + LOOK_US:
+            self._maybe_skipped |= {position for position in held if published_us[position] <= skip_us + _AROUND_US}
 
     def _note_full(self, limit: int, now_us: int) -> None:
         """Counts what was sent and certainly read since the subscription is at its limit."""

@@ -4,6 +4,7 @@
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -79,6 +80,17 @@ def test_schedules_have_what_they_are_for() -> None:
 
     wanted = ("settings", "unload", "seek", "skip", "expire", "clear", "hang", "delays", "rates")
     assert not [what for what in (*wanted, "recorded exactly", "recorded late", "recorded not") if found[what] < 3]
+
+
+def test_what_may_have_been_skipped_shows_no_limit_that_is_passed() -> None:
+    """A consumer of this seed holds 40 entries beyond its limit, and was sent all of them within a second of a skip."""
+    seed, kind = 9_700_025, "over_consumer_limit"
+    schedule = drawn_schedule(seed, kind)
+    unskipped = [action for action in schedule.workload.actions if action.kind != "skip"]
+    without = replace(schedule, workload=replace(schedule.workload, actions=unskipped))
+
+    assert simulated_rows(schedule, seed)[1].over_consumer <= 0
+    assert simulated_rows(without, seed)[1].over_consumer == 40
 
 
 @pytest.mark.parametrize("kind", [NONE, "stuck_read"])
