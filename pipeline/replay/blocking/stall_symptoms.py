@@ -3,7 +3,7 @@
 | symptom | the rows show |
 |---|---|
 | write_not_completed | a dispatch has no end although others have: its connection does not take it, and others wait |
-| parked_at_the_end | all that waits was read; some of it cannot be sent, and what could be sent is not |
+| parked_at_the_end | all that waits was read; some of it cannot be sent for long, and what could be is not |
 | head_of_replay | 3.x, classic: all was read, and as many as a read picks cannot be sent and are before what could be |
 | joined_out_of_order | 3.x, classic: what could be sent is for consumers remembered after one with a later position |
 | nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
@@ -138,17 +138,20 @@ def symptom(
         return Shown(WRITE_NOT_COMPLETED, unwritten)
     read = reported_as_read(state, waiting, reported)
     if bool(read.all()):
-        parked = _parked(state, waiting, free, head)
+        since_us = max(interval.from_ts, interval.to_ts - threshold_us)
+        parked = _parked(state, waiting, free, head, since_us)
         if parked:
             return Shown(parked, NOBODY)
     stands = reported.read_position is not None and reported.position_us >= interval.from_ts + threshold_us
     return Shown(NOTHING_IS_READ if stands and not reported_as_read(state, free, reported).any() else "", NOBODY)
 
 
-def _parked(state: Seen, waiting: Waiters, free: Waiters, head: ReplayHead | None) -> str:
+def _parked(state: Seen, waiting: Waiters, free: Waiters, head: ReplayHead | None, since_us: int) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
     if head is None:
-        return PARKED_AT_THE_END if waiting.slot.size > free.slot.size else ""
+        # What came later is not among `free`, although its owner may be ready.
+        long = np.count_nonzero(waiting.since_ts <= since_us)
+        return PARKED_AT_THE_END if long > free.slot.size else ""
     if free.slot.size and set(free.owner.tolist()) <= head.out_of_order:
         return JOINED_OUT_OF_ORDER
     if free.slot.size == 0:

@@ -271,3 +271,25 @@ def test_a_subscription_may_be_at_another_limit_than_the_one_that_it_does_not_ke
         log.dispatch(1, entry, HIGH)
     waits_for_long(log, 30, LOW)
     assert unshown(log) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("waited_us", "expected"), [(SECOND_US // 4, "not_provable unacked_limit_consumer"), (2 * SECOND_US, "known_bug")]
+)
+def test_what_came_lately_does_not_show_that_a_read_is_parked(waited_us: int, expected: str) -> None:
+    """Consumer 2 has no permits for entry 6. Without it, a limit of consumer 1 may be why 5 waits."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.flow(1, 1_000)
+    log.flow(2, 1)
+    hold(log, 4)
+    log.publish(4, LOW)
+    log.dispatch(2, 4, LOW)
+    log.publish(5, HIGH)
+    log.now_us += 2 * SECOND_US - waited_us
+    log.publish(6, LOW)
+    log.now_us += waited_us
+    log.ack(1, *range(4))
+    log.snapshot(msg_in_replay=2, read_position="1:7", mark_delete_position="1:3")
+    assert unshown(log) == [expected]
