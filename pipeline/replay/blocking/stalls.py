@@ -61,6 +61,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_LOOK_AHEAD,
     UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
+    makes_room,
     may_be_full,
     may_be_too_long,
     perhaps_blocked,
@@ -320,6 +321,8 @@ def _unshown(
         consumers: Any = state.consumers.view(np.ndarray)
         receiver = waiting.owner[at_position(state, waiting, situation.sent)]
         blocked[receiver] &= consumers["unacked"][receiver] < consumers["filled"][receiver]
+        if not seen_only:
+            blocked[receiver] |= makes_room(state, interval.to_ts)[receiver]
     perhaps = unavailable | blocked
     can = can_be_sent(state, waiting, perhaps, since_us)
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))

@@ -217,7 +217,7 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
     else:
         hashes[at].last = previous
     holder = entries[slot].holder
-    _note_given_up(state, slot, holder, point.seq)
+    _note_given_up(state, slot, holder, point)
     entries[slot].holder = NOBODY
     state.consumers[holder].held -= 1
     charge(state, slot, holder, -entries[slot].unacked)
@@ -235,12 +235,13 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
 
 
 @compiled
-def _note_given_up(state: State, slot: int, holder: int, seq: int) -> None:
+def _note_given_up(state: State, slot: int, holder: int, point: TracePoint) -> None:
     """Remembers the oldest entry that a row takes from its holder: it waited for that one if the row ends a wait."""
     entries, consumers = state.entries, state.consumers
     before = (consumers[holder].gave_up_ledger, consumers[holder].gave_up_entry)
-    first = consumers[holder].gave_up_seq != seq
-    consumers[holder].gave_up_seq = seq
+    first = consumers[holder].gave_up_seq != point.seq
+    consumers[holder].gave_up_seq = point.seq
+    consumers[holder].gave_up_ts = point.ts_us
     consumers[holder].gave_up = 1 if first else consumers[holder].gave_up + 1
     if first or (entries[slot].ledger, entries[slot].entry) < before:
         consumers[holder].gave_up_ledger = entries[slot].ledger

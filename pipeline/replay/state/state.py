@@ -203,6 +203,7 @@ CONSUMER = np.dtype(
         ("sent_ts", np.int64),
         ("named_seq", np.int64),  # the last row, or snapshot, that shows it connected
         ("gave_up_seq", np.int64),  # the last row that took entries from it: an acknowledgement, a redeliver, ...
+        ("gave_up_ts", np.int64),
         ("gave_up", np.int64),  # how many this row took
         ("gave_up_ledger", np.int64),  # the oldest of them
         ("gave_up_entry", np.int64),

@@ -274,6 +274,33 @@ def test_a_subscription_may_be_at_another_limit_than_the_one_that_it_does_not_ke
 
 
 @pytest.mark.parametrize(
+    ("acked", "left_us", "said", "expected"),
+    [
+        (1, 0, False, "not_provable unacked_limit_consumer"),
+        (1, SECOND_US // 2, False, "violation"),
+        (1, 0, True, "violation"),
+        (3, 0, False, "violation"),
+    ],
+)
+def test_who_gives_up_a_message_may_come_below_a_lowered_limit(
+    acked: int, left_us: int, said: bool, expected: str
+) -> None:
+    """It held eight, and comes down to three long before; then it gives up one at a time and is sent what waits."""
+    log = two()
+    if said:
+        say(log, **{PER_CONSUMER: 0})
+    hold(log, 8)
+    log.publish(8, HIGH)
+    log.ack(1, *range(5))
+    log.now_us += 2 * SECOND_US
+    for entry in range(5, 5 + acked):
+        log.ack(1, entry)
+    log.now_us += left_us
+    log.dispatch(1, 8, HIGH)
+    assert unshown(log) == [expected]
+
+
+@pytest.mark.parametrize(
     ("waited_us", "expected"), [(SECOND_US // 4, "not_provable unacked_limit_consumer"), (2 * SECOND_US, "known_bug")]
 )
 def test_what_came_lately_does_not_show_that_a_read_is_parked(waited_us: int, expected: str) -> None:

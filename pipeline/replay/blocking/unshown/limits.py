@@ -70,6 +70,19 @@ def perhaps_blocked(state: Seen, since_us: int, lately_us: int, *, seen_only: bo
     return perhaps
 
 
+def makes_room(state: Seen, sent_us: int) -> NDArray[np.bool_]:
+    """Which consumers, if they are sent something at a time, may have been at a limit lowered to what they held.
+
+    A policy may lower a limit below what a consumer holds. That one is sent nothing until it holds less than the limit
+    (contract 4.8), far from half of what it held after its last dispatch. So what it gives up brings a dispatch about.
+    """
+    consumers: Any = state.consumers.view(np.ndarray)
+    held = consumers["unacked"] + consumers["gave_up"]
+    lately = consumers["gave_up_ts"] >= sent_us - _BROUGHT_ABOUT_US
+    room: NDArray[np.bool_] = lately & (held >= OF_CONSUMER_MIN) & (common_of(state)["consumer_said"] == 0)
+    return room
+
+
 def may_be_full(state: Seen, since_us: int, reported: Reported) -> bool:
     """Whether the subscription may have reached a limit of unacknowledged messages without being seen at it.
 
