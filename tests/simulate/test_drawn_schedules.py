@@ -21,10 +21,8 @@ OPEN: Final = frozenset(
     {
         # Missed: all that waits had drained. The wait is a row of cause draining_stuck, and no finding.
         ("starved_key", 9_510_063),
-        # Missed: replay grows for a consumer, and nobody has found out yet why no wait of it is long enough.
+        # Missed: the broker counts what it sent twice (F10), so only snapshots show that a consumer is at its limit.
         ("unlimited_replay", 9_520_070),
-        ("unlimited_replay", 9_520_071),
-        ("unlimited_replay", 9_530_013),
     }
 )
 """Schedules that are still judged wrongly. Whoever mends one takes it out; the test fails until then."""

@@ -217,59 +217,6 @@ def oldest(state: Seen, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(ledgers[order].tolist(), positions[order].tolist(), strict=True))
 
 
-def blocked_consumer(
-    state: Seen,
-    mapping: RoutingArrays,
-    consumer: int,
-    cause: str,
-    interval: Interval,
-    read_position: tuple[int, int] | None,
-) -> list[Blocked]:
-    """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited.
-
-    `read_position` is that of a snapshot in the interval; None: there is none.
-    """
-    waiting = waiters(state, mapping)
-    waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
-    if waiting.slot.size == 0:
-        return []
-    roots = oldest_held(state, consumer, interval.to_seq)
-    waited = waiting.waited_us(interval)
-    in_replay = int(np.count_nonzero(shown_as_read(state, waiting, read_position)))
-    detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
-    whole = Blocked(
-        "consumer",
-        cause,
-        UNKNOWN,
-        consumer,
-        consumer,
-        _from_first_waiter(waiting, interval),
-        waiting.slot.size,
-        int(waited.sum()),
-        roots,
-        detail,
-    )
-    return [whole, *(_blocked_hash(waiting.where(waiting.hash == h), whole) for h in np.unique(waiting.hash))]
-
-
-def _blocked_hash(waiting: Waiters, whole: Blocked) -> Blocked:
-    return whole._replace(
-        scope="hash",
-        hash=int(waiting.hash[0]),
-        span=_from_first_waiter(waiting, whole.span),
-        entries=waiting.slot.size,
-        waited_us=int(waiting.waited_us(whole.span).sum()),
-        detail={},
-    )
-
-
-def _from_first_waiter(waiting: Waiters, interval: Interval) -> Interval:
-    """The interval from the moment on at which the first entry waited."""
-    first = np.lexsort((waiting.since_seq, waiting.since_ts))[0]
-    seq, ts_us = int(waiting.since_seq[first]), int(waiting.since_ts[first])
-    return interval if ts_us <= interval.from_ts else interval._replace(from_seq=seq, from_ts=ts_us)
-
-
 def largest(hashes: Ints, waited: Ints) -> list[int]:
     """The hashes that waited most, the longest first."""
     unique, at = np.unique(hashes, return_inverse=True)

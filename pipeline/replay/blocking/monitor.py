@@ -13,7 +13,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
 from dispatch_audit.pipeline.replay.blocking.causes import (
     DISPATCH_RATE_LIMIT,
@@ -22,6 +22,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_CONSUMER,
 )
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED
+from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.sendable import Ended
@@ -383,8 +384,8 @@ class BlockingMonitor:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
         at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
         self._watch.before_change(state, mapping, at, interval.ended_by, partial(self._facts, state, ended))
-        read = self._watch.read_position_in(interval)
-        self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, read))
+        reported = self._watch.reported_in(interval)
+        self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, reported))
 
     def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         by_others = row["passed_by"] != row["consumer"]

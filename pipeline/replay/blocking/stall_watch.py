@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END, Reported
 from dispatch_audit.pipeline.replay.blocking.stalls import (
     Facts,
     Situation,
@@ -91,9 +91,9 @@ class StallWatch:
                 position_us=snapshot.ts_us, read_position=snapshot.read_position, mark_delete=snapshot.mark_delete
             )
 
-    def read_position_in(self, interval: Interval) -> Position | None:
-        """The position of the next normal read by the last snapshot in an interval; None: there is none."""
-        return self._reported.within(interval).read_position
+    def reported_in(self, interval: Interval) -> Reported:
+        """What snapshots in an interval say."""
+        return self._reported.within(interval)
 
     def without_permits_us(self, consumer: int) -> int:
         """When the last snapshot that shows a consumer without permits was taken; long ago if none does."""
@@ -213,7 +213,7 @@ class StallWatch:
         return seen if interval.to_ts - self._explained_until_us < self._threshold_us else None
 
     def _situation(self, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None) -> Situation:
-        return Situation(facts(), self._reported.within(interval), sent, self._threshold_us)
+        return Situation(facts(), self.reported_in(interval), sent, self._threshold_us)
 
 
 def _ended_by_dispatch(state: Seen, stall: Blocked, at: TracePoint, facts: Callable[[], Facts]) -> Blocked:

@@ -1,7 +1,7 @@
 """Replay that grows without a limit while one consumer can be sent nothing (contract 6.2, F6; #23200, #26677)."""
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed, reported
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, Log, Replay, replayed, reported
 
 CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
 SMALL_READS = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
@@ -89,6 +89,56 @@ def test_what_was_in_replay_before_a_clear_grew_until_then() -> None:
     log.snapshot(*consumers, mark_delete_position="2:0", read_position="2:1")
     log.publish((3, 0), LOW)
     assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {("stalled", "known_bug"): 1}
+
+
+def test_what_may_have_been_skipped_is_not_in_replay_any_more() -> None:
+    log = _growing()
+    log.now_us += 200_000
+    log.reset("clear")
+    log.publish((3, 0), HIGH)
+    log.now_us += 1_200_000
+    log.publish((3, 1), LOW)
+    assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {}
+
+
+def test_growth_is_found_although_others_get_what_waits_before_the_wait_is_over() -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.flow(1, 0)
+    log.flow(2, 1_000)
+    for entry in range(100):
+        log.publish(entry, HIGH)
+    log.publish(100, HIGHEST)
+    log.publish((2, 0), LOW)
+    log.dispatch(2, (2, 0), LOW)
+    log.now_us += 1_200_000
+    log.join(3)
+    log.join(4)
+    log.now_us += 200_000
+    log.publish((3, 0), LOW)
+    assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {("stalled", "known_bug"): 1}
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["in replay", "with the tracker"])
+def test_delayed_entries_are_in_replay_if_their_consumer_had_no_permits(refused: bool) -> None:
+    log = Log()
+    log.join(1, ranges=[(30_001, 59_999)])
+    log.join(2, ranges=[(0, 30_000)])
+    log.flow(1, 1)
+    log.flow(2, 1_000)
+    takes_the_permit = 0 if refused else 60
+    for entry in range(121):
+        is_delayed = entry <= 60 and entry != takes_the_permit
+        log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1_000 + 60_000 if is_delayed else None)
+        if entry == takes_the_permit:
+            log.dispatch(1, entry, HIGH)
+    log.publish((2, 0), LOW)
+    log.dispatch(2, (2, 0), LOW)
+    log.now_us += 1_200_000
+    log.publish((3, 0), LOW)
+    weighed = replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed
+    assert weighed["stalled", "known_bug"] == refused
 
 
 def test_growth_for_less_than_a_stall_is_none() -> None:

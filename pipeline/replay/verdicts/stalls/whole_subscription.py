@@ -172,33 +172,44 @@ def _growths(found: ReplayResult, names: Names, config: ReplayConfig) -> list[Ju
         return []
     least = max(_READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH), READ_BATCH)
     longest_us = config.thresholds.stall_threshold_us
-    return [
-        _growth(wait, int(str(wait.detail["in_replay"])), names, bugs, config)
-        for wait in _whole_waits(found.reported_waits_of_consumers, found.epoch_seqs, config.thresholds.report_min_us)
-        if int(str(wait.detail["in_replay"])) >= least
-        and wait.span.to_ts - wait.span.from_ts >= longest_us
-        and not perhaps_other_dispatcher(found, wait.span.to_seq)
-    ]
+    growths = []
+    for beginnings in _whole_waits(
+        found.reported_waits_of_consumers, found.epoch_seqs, config.thresholds.report_min_us
+    ):
+        grown = [
+            wait
+            for wait in beginnings
+            if int(str(wait.detail["in_replay"])) >= least
+            and wait.span.to_ts - wait.span.from_ts >= longest_us
+            and not perhaps_other_dispatcher(found, wait.span.to_seq)
+        ]
+        if grown:
+            # A change of members may give what is in replay to others before the wait is over.
+            growths.append(_growth(grown[-1], int(str(grown[-1].detail["in_replay"])), names, bugs, config))
+    return growths
 
 
-def _whole_waits(waits: Sequence[Blocked], epoch_seqs: Sequence[int], report_min_us: int) -> list[Blocked]:
-    """The waits of consumers; those that a change of members divides are one, with what is in replay at its end.
+def _whole_waits(waits: Sequence[Blocked], epoch_seqs: Sequence[int], report_min_us: int) -> list[list[Blocked]]:
+    """The waits of consumers; those that a change of members divides are one.
 
     A part that is too short for a row may lie between two others: then changes of members are on both sides of it.
+
+    Returns:
+        For each wait its beginnings, up to the end of each part, with what was in replay then.
     """
-    whole: list[Blocked] = []
+    whole: list[list[Blocked]] = []
     changes = frozenset(epoch_seqs)
     open_at: dict[int, int] = {}
     for wait in sorted(waits, key=lambda wait: (wait.span.from_ts, wait.span.from_seq)):
         at = open_at.get(wait.consumer)
-        first = whole[at].span if at is not None else None
+        first = whole[at][-1].span if at is not None else None
         apart_us = wait.span.from_ts - first.to_ts if first is not None else report_min_us
         between = first is not None and {first.to_seq, wait.span.from_seq} <= changes
         if at is not None and first is not None and (apart_us == 0 or (between and apart_us < report_min_us)):
-            whole[at] = wait._replace(span=wait.span._replace(from_seq=first.from_seq, from_ts=first.from_ts))
+            whole[at].append(wait._replace(span=wait.span._replace(from_seq=first.from_seq, from_ts=first.from_ts)))
         else:
             open_at[wait.consumer] = len(whole)
-            whole.append(wait)
+            whole.append([wait])
     return whole
 
 

@@ -1,0 +1,86 @@
+"""The waits of a consumer that can be sent nothing, and how much of what waits for it is in replay."""
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.blocking.attribution import (
+    Blocked,
+    Interval,
+    Waiters,
+    joined,
+    largest,
+    not_due,
+    oldest_held,
+    shown_as_read,
+    waiters,
+)
+from dispatch_audit.pipeline.replay.blocking.sendable import may_be_skipped
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
+from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN
+
+
+def blocked_consumer(
+    state: Seen, mapping: RoutingArrays, consumer: int, cause: str, interval: Interval, reported: Reported
+) -> list[Blocked]:
+    """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited.
+
+    `reported` is what snapshots of the interval say.
+    """
+    waiting = waiters(state, mapping)
+    waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
+    if waiting.slot.size == 0:
+        return []
+    roots = oldest_held(state, consumer, interval.to_seq)
+    waited = waiting.waited_us(interval)
+    in_replay = _in_replay(state, joined(waiting, _refused(state, mapping, consumer, interval)), reported)
+    detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
+    whole = Blocked(
+        "consumer",
+        cause,
+        UNKNOWN,
+        consumer,
+        consumer,
+        _from_first_waiter(waiting, interval),
+        waiting.slot.size,
+        int(waited.sum()),
+        roots,
+        detail,
+    )
+    return [whole, *(_blocked_hash(waiting.where(waiting.hash == h), whole) for h in np.unique(waiting.hash))]
+
+
+def _refused(state: Seen, mapping: RoutingArrays, consumer: int, interval: Interval) -> Waiters:
+    """The entries not yet due that are in replay once they are read, and not with the tracker of delayed entries.
+
+    While their owner has no permits, the dispatcher refuses them before it looks at their delay (contract 4.11, 4.13).
+    """
+    delayed = not_due(state, mapping)
+    return delayed.where((delayed.owner == consumer) & ~delayed.drains & (delayed.since_seq > interval.from_seq))
+
+
+def _in_replay(state: Seen, waiting: Waiters, reported: Reported) -> int:
+    """How many of the entries are in replay.
+
+    What an administrator may have skipped waits as far as rows show, but need not be there any more (contract 5.10).
+    """
+    read = shown_as_read(state, waiting, reported.read_position) & ~may_be_skipped(state, waiting, reported)
+    return int(np.count_nonzero(read))
+
+
+def _blocked_hash(waiting: Waiters, whole: Blocked) -> Blocked:
+    return whole._replace(
+        scope="hash",
+        hash=int(waiting.hash[0]),
+        span=_from_first_waiter(waiting, whole.span),
+        entries=waiting.slot.size,
+        waited_us=int(waiting.waited_us(whole.span).sum()),
+        detail={},
+    )
+
+
+def _from_first_waiter(waiting: Waiters, interval: Interval) -> Interval:
+    """The interval from the moment on at which the first entry waited."""
+    first = np.lexsort((waiting.since_seq, waiting.since_ts))[0]
+    seq, ts_us = int(waiting.since_seq[first]), int(waiting.since_ts[first])
+    return interval if ts_us <= interval.from_ts else interval._replace(from_seq=seq, from_ts=ts_us)
