@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     MAYBE_SKIPPED,
     NOT_DUE,
     SENT,
+    SENT_EARLY,
     UNKNOWN,
     WAITING,
     State,
@@ -68,6 +69,20 @@ def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> 
         note_ready(state, at, due)
     if common[0].next_due_ts != UNKNOWN:
         common[0].next_due_ts = max(common[0].next_due_ts, point.ts_us + open_entries * _BETWEEN_LOOKS_US)
+
+
+@compiled
+def note_early(state: State, slot: int, ts_us: int, tick_us: int) -> None:
+    """Marks a delayed entry that is sent before its time; call after it is sent.
+
+    The broker does so only while delayed delivery is off. If the entry returns, and delayed delivery is on again, it
+    waits for its time like one that was never sent.
+    """
+    entries = state.entries
+    is_delayed = entries[slot].marks & DELAYED != 0 and entries[slot].due_ts != UNKNOWN
+    # `due_ts` is one tick after its time, and the broker may send it one tick before.
+    if is_delayed and ts_us < entries[slot].due_ts - 2 * tick_us:
+        entries[slot].marks |= SENT_EARLY
 
 
 @compiled

@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_look, note_look, stalls
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
-from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_overdue
+from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_early, note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
     grant,
@@ -318,6 +318,7 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & VAGUE != 0):
         remove_pending(state, out, slot, point, BY_REDELIVER)
     add_pending(state, slot, consumer, point)
+    note_early(state, slot, sent.ts_us, policy.delay_tick_us)
     if vague:
         entries[slot].marks |= VAGUE
     if rows.events.code[i] == DISPATCH_END:

@@ -58,6 +58,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     REPLAYED,
     RETURNED,
     SENT,
+    SENT_EARLY,
     SETTLING,
     UNKNOWN,
     VAGUE,
@@ -80,6 +81,7 @@ _UNTIL_SENT = (
     | VAGUE
     | BEFORE_RESET
     | IN_BACKLOG
+    | SENT_EARLY
 )
 
 

@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     MAYBE_SKIPPED,
     NACKED,
     PASSED,
+    SENT_EARLY,
     TRACKED,
     Ints,
     Records,
@@ -40,8 +41,8 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
         ("E5", np.isin(found.rule, _ORDERED) & (not keeps_order)),
         # A nacked entry is in replay without its hash, so it blocks no entry and no entry blocks it (4.12, 5.6).
         ("E1", overtaking & _either(found, NACKED)),
-        # Once sent, a delayed entry is like any other: when its consumer leaves, it returns with its hash.
-        ("E2", overtaking & (_unsent_delayed(found.marks) | _unsent_delayed(found.other_marks))),
+        # Once sent at its time, a delayed entry is like any other: when its consumer leaves, it returns with its hash.
+        ("E2", overtaking & (_may_be_tracked(found.marks) | _may_be_tracked(found.other_marks))),
         ("E6", overtaking & _either(found, MAYBE_SKIPPED)),
         ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & MAYBE_SKIPPED != 0)),
         # No consumer acknowledged it: a read in flight had it when mark-delete passed.
@@ -60,6 +61,7 @@ def _either(found: Records, mark: int) -> npt.NDArray[np.bool_]:
     return either
 
 
-def _unsent_delayed(marks: Ints) -> npt.NDArray[np.bool_]:
-    unsent: npt.NDArray[np.bool_] = marks & TRACKED == DELAYED
-    return unsent
+def _may_be_tracked(marks: Ints) -> npt.NDArray[np.bool_]:
+    """Whether each entry was, or may have been, in the tracker of delayed entries since it was sent last (4.13)."""
+    tracked: npt.NDArray[np.bool_] = (marks & TRACKED == DELAYED) | (marks & SENT_EARLY != 0)
+    return tracked

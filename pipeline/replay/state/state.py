@@ -60,6 +60,7 @@ VAGUE: Final = 524288  # its holder may have lost it: a row before the dispatch 
 BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
 IN_BACKLOG: Final = 2097152  # it began to wait behind entries that the broker had not read
 DUE: Final = 4194304  # DELAYED, and the time of its delivery has come
+SENT_EARLY: Final = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again
 NOT_DUE: Final = DELAYED | SENT | DUE
 """An entry whose marks among these are DELAYED alone may not be delivered yet."""
 TRACKED: Final = DELAYED | SENT

@@ -58,6 +58,21 @@ def test_a_delayed_entry_that_was_sent_and_left_behind_is_one_like_any_other() -
     assert told(replayed(log.rows), "redelivery_order", sent) == VIOLATION
 
 
+@pytest.mark.parametrize(("delayed_ms", "expected"), [(3_000, ("permitted", "E2", ())), (2_000, VIOLATION)])
+def test_a_delayed_entry_that_was_sent_before_its_time_may_be_delayed_again(delayed_ms: int, expected: object) -> None:
+    """It was sent while delayed delivery was off. One that is due within a tick and the next may be sent by then."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(0, HIGH, deliver_at_ms=log.now_us // 1_000 + delayed_ms)
+    log.publish(1, HIGH)
+    log.now_us += 1_000_000
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    sent = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", sent) == expected
+
+
 @pytest.mark.parametrize("nacked", [True, False])
 def test_what_was_nacked_may_be_overtaken_and_what_was_left_behind_may_not(nacked: bool) -> None:
     log = Log()
