@@ -247,7 +247,7 @@ class BlockingMonitor:
 
     def members_change(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
-        self._watch.before_change(state, mapping, at, ended_by, partial(self._facts, state))
+        self._note_stalls(self._watch.before_change(state, mapping, at, ended_by, partial(self._facts, state)))
 
     def idle_over(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
@@ -383,7 +383,8 @@ class BlockingMonitor:
     def _available(self, state: SeenByBlocking, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
         at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
-        self._watch.before_change(state, mapping, at, interval.ended_by, partial(self._facts, state, ended))
+        facts = partial(self._facts, state, ended)
+        self._note_stalls(self._watch.before_change(state, mapping, at, interval.ended_by, facts))
         reported = self._watch.reported_in(interval)
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, reported))
 

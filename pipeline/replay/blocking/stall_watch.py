@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls import (
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE, BY_RESET
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
@@ -116,8 +116,13 @@ class StallWatch:
 
     def before_change(
         self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
-    ) -> None:
-        """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready."""
+    ) -> list[Blocked]:
+        """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready.
+
+        Returns:
+            The stall that a skip has ended before, if nothing that waited in it waits any more.
+        """
+        skipped = self._ended_by_skip(_silent_since_us(state))
         # However short the time is: it may become a stall a little later.
         found, until_us = self._look(state, mapping, at, ended_by, facts)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
@@ -127,6 +132,15 @@ class StallWatch:
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
+        return skipped
+
+    def _ended_by_skip(self, since_us: int | None) -> list[Blocked]:
+        """The stall in front of a skip, unless the silence goes on that it belongs to; then forgets it."""
+        before = self._unexplained
+        if before is None or before.span.ended_by != BY_RESET or before.span.from_ts == since_us:
+            return []
+        self._unexplained = None
+        return [before]
 
     def before_release(self, state: Seen, mapping: RoutingArrays, at: TracePoint, facts: Callable[[], Facts]) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
@@ -178,13 +192,14 @@ class StallWatch:
     ) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
         found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
+        skipped = self._ended_by_skip(interval.from_ts)
         before, self._explained, self._unexplained = self._unexplained, None, None
         self._explained_until_us = _LONG_AGO_US
         explained = found is None or found.cause != NAMES[UNEXPLAINED]
         if before is not None and before.span.from_ts == interval.from_ts and explained:
             # What explains the rest of the time does not explain the time before.
             return [before, *self._rest(found, before, interval)]
-        return [] if found is None else [found._replace(span=interval)]
+        return skipped if found is None else [*skipped, found._replace(span=interval)]
 
     def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
         """The end of an interval, which has a cause, without the beginning, which has none."""
@@ -238,10 +253,15 @@ def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
 
 def _idle_interval(state: Seen, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
     """The time since the last dispatch while entries waited; None if it is shorter than `shortest_us`."""
-    common = common_of(state)
-    since_us = int(max(common["last_dispatch_ts"], common["waiting_since_ts"]))
-    if common["waiting"] == 0 or at.ts_us - since_us < shortest_us:
+    common, since_us = common_of(state), _silent_since_us(state)
+    if since_us is None or at.ts_us - since_us < shortest_us:
         return None
     by_dispatch = common["last_dispatch_ts"] >= common["waiting_since_ts"]
     since_seq = common["last_dispatch_seq" if by_dispatch else "waiting_since_seq"]
     return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
+
+
+def _silent_since_us(state: Seen) -> int | None:
+    """Since when entries wait and nothing was sent to any consumer; None: nothing waits."""
+    common = common_of(state)
+    return int(max(common["last_dispatch_ts"], common["waiting_since_ts"])) if common["waiting"] else None

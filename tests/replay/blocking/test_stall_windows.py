@@ -63,6 +63,17 @@ def _sought() -> Log:
     return _after(log)
 
 
+def _cleared() -> Log:
+    log = _waiting()
+    log.reset("clear")
+    log.now_us += SECOND
+    log.snapshot(mark_delete_position="1:1", read_position="1:2")
+    log.now_us += 3 * SETTLED
+    log.publish(92, HIGH)
+    log.dispatch(1, 92, HIGH)
+    return log
+
+
 def _after(log: Log) -> Log:
     log.dispatch(3, 1, LOW)
     log.now_us += 3 * SETTLED
@@ -114,8 +125,8 @@ def _wait(row: Columns) -> tuple[object, ...]:
 
 @pytest.mark.parametrize(
     ("story", "stalls"),
-    [(_to_the_end, 1), (_unloaded, 1), (_sought, 1), (_left, 1), (_due, 1), (_limited, 0)],
-    ids=["end", "unload", "seek", "last leave", "due", "rate limit"],
+    [(_to_the_end, 1), (_unloaded, 1), (_sought, 1), (_left, 1), (_cleared, 1), (_due, 1), (_limited, 0)],
+    ids=["end", "unload", "seek", "last leave", "clear", "due", "rate limit"],
 )
 def test_a_stall_is_found_once_wherever_the_trace_is_cut(story: Callable[[], Log], stalls: int) -> None:
     log = story()
