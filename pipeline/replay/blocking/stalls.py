@@ -399,9 +399,11 @@ def _cause(
     elif not _was_any_read(state, free, situation) and _subscription_was_full(state, interval, situation.reported):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers["unacked"]))
     else:
-        drained_from = state.hashes.view(np.ndarray)["drained_from"][free.hash_at]
-        if bool(np.all(drained_from != NOBODY)):
-            cause, blocking = NAMES[DRAINING_STUCK], int(drained_from[0])
+        hashes = state.hashes.view(np.ndarray)[free.hash_at]
+        # What an owner holds of a hash that drained was sent to it since: then the draining is not in the way.
+        served = (hashes["held"] > 0) & (hashes["holder"] == free.owner)
+        if bool(np.all((hashes["drained_from"] != NOBODY) & ~served)):
+            cause, blocking = NAMES[DRAINING_STUCK], int(hashes["drained_from"][0])
     return cause, blocking
 
 

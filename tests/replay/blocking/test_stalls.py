@@ -147,6 +147,20 @@ def passed_over(log: Log, *, drained: bool) -> None:
         log.ack(1, 0)
 
 
+def test_a_hash_whose_new_owner_was_sent_some_of_it_since_it_drained_stalls_as_any_other() -> None:
+    log = Log(step_us=0)
+    passed_over(log, drained=True)
+    flow(log, 2)
+    log.dispatch(2, 1, LOW)
+    log.publish(2, LOW)
+    log.now_us += 2 * SECOND_US
+    log.publish(3, LOW)
+    replay = replayed(log.rows)
+    (stall,) = [wait for wait in replay.waits if wait.scope == "subscription"]
+    assert stall.cause == "unexplained"
+    assert replay.weighed == {("stalled", "violation"): 1}
+
+
 def send_others(log: Log, entries: range) -> None:
     for entry in entries:
         log.publish(entry, b"key-1")
