@@ -27,6 +27,8 @@ NOTED_US: Final = 300_000
 _SKIPS: Final = frozenset({"expire", "skip", "clear"})
 _RESETS: Final = _SKIPS | {"unload", "seek"}
 _AROUND_US: Final = 200_000
+_READ_AND_PAUSE_US: Final = 100_000
+"""A read that brings nothing to send, and the pause after it (contract 4.9, 6.6), with as much again for the rows."""
 
 
 @dataclass
@@ -134,7 +136,11 @@ class Truth:
             able = set()
         self.silences.look(able, now_us, last_us)
         first = self._first_known(now_us)
-        shown = {position for position in able if position >= first and self._is_shown_due(position, now_us)}
+        shown = {
+            position
+            for position in able
+            if position >= first and self._is_shown_due(position, now_us) and not self._may_be_read_yet(position)
+        }
         self.certain.look(shown, now_us, last_us)
         state.agenda.after(LOOK_US, self._look)
 
@@ -258,6 +264,22 @@ class Truth:
         if setup.recorded_settings == "late":
             return now_us // setup.settings_us * setup.settings_us >= changed_us
         return setup.recorded_settings == "exactly"
+
+    def _may_be_read_yet(self, position: int) -> bool:
+        """Whether reads may be on their way to an entry, as far as rows without snapshots show.
+
+        While the dispatcher remembers recently joined consumers, each waiting entry before it may take a read and a
+        pause (contract 6.2). Where a skip has released them, no row shows it.
+        """
+        simulation = self._simulation
+        policy, cursor, state = simulation.policy, simulation.cursor, simulation.state
+        if simulation.setup.stats_us or position < self._shown_read or not isinstance(policy, RecentlyJoinedPolicy):
+            return False
+        now_us = state.agenda.now_us
+        if not policy.recently and all(at_us > now_us for at_us in self._skips_us):
+            return False
+        ahead = sum(not acked for acked in cursor.acked[cursor.mark_delete + 1 : position])
+        return now_us - state.last_sent_us <= ahead * _READ_AND_PAUSE_US
 
     def _is_shown_short(self, consumer: Consumer) -> bool:
         """Whether rows show that a consumer can take nothing: a limit does so only if they name it."""
