@@ -11,7 +11,6 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +22,6 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[up]) for up in (2, 1, 0)]
 from local_replay import Columns, recorded_tables  # noqa: E402  (the path comes first)
 from recorded import RECORDINGS  # noqa: E402  (the path comes first)
 
-from dispatch_audit.pipeline.contract.rules import RULES  # noqa: E402  (the path comes first)
-
 NAMES: Final[dict[str, str]] = {
     "coverage": "partitions",
     "batches_inspected": "batches_looked_into",
@@ -35,7 +32,7 @@ NAMES: Final[dict[str, str]] = {
 }
 """Today's names of tables, columns and values, by which the file knows them under another."""
 
-_SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool}
+_SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool, "what": bool, "why": len}
 """Columns of sentences, which may be worded anew, and what is compared of each."""
 
 _ANSWERS: Final = (
@@ -52,11 +49,17 @@ _ANSWERS: Final = (
     "order_held_back",
     "progress_held_back",
 )
-_ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
+_ASIDE: Final = (
+    "finding_id",
+    "against",
+    "remedy",
+    "gaps",
+    "rows_dropped",
+    "rows_censored_by_gaps",
+    "first_gap_ts_us",
+    *_ANSWERS,
+)
 """Columns that follow from others of their row or from other rows, and those that say that a recording has no gaps."""
-
-_YOUNGER: Final = {"accepted", "change", "what", "against", "why", "remedy"}
-"""Columns of `violations` that the file does not have."""
 
 Digests = npt.NDArray[np.uint32]
 
@@ -64,27 +67,17 @@ Digests = npt.NDArray[np.uint32]
 def digests(name: str) -> dict[str, Digests]:
     """The sorted digests of all rows of a recording, by the file's name of the table."""
     return {
-        f"{name}/{NAMES.get(table, table)}": _of_rows(rows, _lacking(rows) if table == "violations" else set())
+        f"{name}/{NAMES.get(table, table)}": np.sort(np.array([_digest(row) for row in rows], dtype=np.uint32))
         for table, rows in recorded_tables(name).items()
     }
 
 
-def _lacking(findings: Sequence[Columns]) -> set[str]:
-    """The columns of `violations` that the file does not have: where the kernel found nothing, no empty ones either."""
-    if any(RULES[row["rule"]].number is not None for row in findings):
-        return _YOUNGER
-    return _YOUNGER | {name for name in findings[0] if all(row[name] is None for row in findings)}
-
-
-def _of_rows(rows: Sequence[Columns], lacking: Collection[str]) -> Digests:
-    return np.sort(np.array([_digest(row, lacking) for row in rows], dtype=np.uint32))
-
-
-def _digest(row: Columns, lacking: Collection[str]) -> int:
+def _digest(row: Columns) -> int:
+    """The digest of a row; a column that is NULL is as none, so that a new one changes nothing before it has values."""
     compared = {
         name: _SENTENCES[name](value) if name in _SENTENCES and value else value
         for name, value in row.items()
-        if name not in _ASIDE and name not in lacking
+        if name not in _ASIDE and value is not None
     }
     columns = _under_old_names(compared)
     text = json.dumps(columns, sort_keys=True, default=str)
