@@ -23,7 +23,6 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
 )
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
-from dispatch_audit.pipeline.replay.blocking.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.sendable import Ended
 from dispatch_audit.pipeline.replay.blocking.stall_watch import StallWatch
@@ -36,6 +35,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot

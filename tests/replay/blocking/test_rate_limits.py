@@ -8,7 +8,7 @@ import pytest
 from local_replay import Log, replayed
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.rate_limits import DispatchPace, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
 
 SECOND: Final = 1_000_000

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
 from dispatch_audit.pipeline.replay.blocking.unshown.half_full import OF_CONSUMER_MIN, may_be_half_full
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.memories import LIMIT, WAIT
 from dispatch_audit.pipeline.replay.state.seen import Seen
