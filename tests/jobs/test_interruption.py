@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -73,13 +74,19 @@ def interrupted(moment: str, *arguments: object, after_s: float = 0.0) -> Interr
         assert process.stdout is not None
         said = iter(process.stderr)
         assert any(moment == _imported(line) or moment == _stage(line) for line in said), f"it never came to {moment}"
+        err: list[str] = []
+        others = (line.strip() for line in said if _imported(line) is None and _stage(line) is None)
+        # From now on, because a pipe that is full takes no message.
+        reader = threading.Thread(target=err.extend, args=(others,))
+        reader.start()
         time.sleep(after_s)
         sent = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
-        err = [line.strip() for line in said if _imported(line) is None and _stage(line) is None]
         out = process.stdout.read()
         code = process.wait(60)
-        return Interrupted(code, time.monotonic() - sent, out, err)
+        took = time.monotonic() - sent
+        reader.join()
+        return Interrupted(code, took, out, err)
 
 
 def _imported(line: str) -> str | None:
