@@ -365,11 +365,7 @@ class BlockingMonitor:
 
     def _look_ahead_is_said(self) -> bool:
         """Whether rows say both limits of look-ahead."""
-        return all(self._is_said(name) for name in LOOK_AHEAD)
-
-    def _is_said(self, name: str) -> bool:
-        """Whether a row says the value of a setting."""
-        return self.in_force.of(name).where == "settings row"
+        return all(self.in_force.of(name).said_by_row for name in LOOK_AHEAD)
 
     def _rates_at(self, ts_us: int) -> tuple[DispatchRate, ...]:
         """The limits that the last dispatch up to a time was charged to: one put in force later has no debt yet."""

@@ -79,7 +79,7 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
     for name, limit in _LIMITS.items():
         known = in_force.is_known(name)
         stands = seen[f"{limit.of}_claim"] == CLAIM_STANDS
-        common[f"{limit.of}_said"] = in_force.of(name).where == "settings row"
+        common[f"{limit.of}_said"] = in_force.of(name).said_by_row
         common[limit.at_most] = in_force.highest(name) if known and stands else 0
         if known or not stands:
             # Where the limit is unknown, the former one still explains why the broker holds back.

@@ -159,7 +159,7 @@ def _is_half_free(state: State, consumer: int) -> bool:
 def note_capacity(
     state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, report_min_us: int
 ) -> None:
-    """Blocks or unblocks a consumer, and tells the observers; called after every change of what it may be sent.
+    """Blocks or unblocks a consumer, and lets the observers note it; called after every change of what it may be sent.
 
     Args:
         state: the state.

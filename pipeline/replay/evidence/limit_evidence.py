@@ -99,7 +99,7 @@ class LimitEvidence:
         before = [in_force.of(name).limit for name in LIMIT_OF]
         in_force.put(row)
         for name, was in zip(LIMIT_OF, before, strict=True):
-            limit, said = in_force.of(name).limit, in_force.of(name).where == "settings row"
+            limit, said = in_force.of(name).limit, in_force.of(name).said_by_row
             if limit != was or not said:
                 self._end_said(name, row.seq)
             if said and self._said_since[name] is None:
@@ -209,6 +209,6 @@ def _kept(setting: str, dispatcher: Dispatcher) -> list[_Vouched]:
 
 
 def _claim(setting: Setting) -> Claim:
-    if setting.where == "settings row":
+    if setting.said_by_row:
         return Claim(setting.name, json.dumps(setting.value), "settings row", setting.seq)
     return Claim(setting.name, json.dumps(setting.value), "default" if setting.where == "default" else "trace.json")

@@ -48,6 +48,11 @@ class Setting(NamedTuple):
     seq: int | None = None
 
     @property
+    def said_by_row(self) -> bool:
+        """Whether a row of settings says the value."""
+        return self.where == "settings row"
+
+    @property
     def limit(self) -> int:
         """The value as a limit; 0: there is none."""
         value = self.value
@@ -198,7 +203,7 @@ class SettingsInForce:
         """Whether rows say of each limit of the dispatch rate that there is none."""
         names = [f"{name}{of}" for name in _RATES.values() for of in ("InMsg", "InByte")]
         settings = [setting for name in names for setting in self.possible(name)]
-        return all(setting.where == "settings row" and setting.limit == 0 for setting in settings)
+        return all(setting.said_by_row and setting.limit == 0 for setting in settings)
 
     def _values_of(self, row: SettingsRow) -> dict[str, Setting]:
         sources: dict[str, str | None] = json.loads(row.sources)

@@ -33,32 +33,24 @@ class SeenRecords(Protocol):
         """The same records as an array of another kind."""
 
 
-class SeenWaits(Protocol):
+class SeenMemory(Protocol):
+    """What an observer remembers of the consumers and of the subscription, to be read."""
+
+    @property
+    def consumers(self) -> SeenRecords:
+        """One for each consumer."""
+
+    @property
+    def common(self) -> SeenRecords:
+        """The only one, for the subscription."""
+
+
+class SeenWaits(SeenMemory, Protocol):
     """`Waits`, to be read."""
 
     @property
     def hashes(self) -> SeenRecords:
         """Of `HASH_WAIT`."""
-
-    @property
-    def consumers(self) -> SeenRecords:
-        """Of `CONSUMER_WAIT`."""
-
-    @property
-    def common(self) -> SeenRecords:
-        """One of `WAIT`."""
-
-
-class SeenLimits(Protocol):
-    """`LimitsSeen`, to be read."""
-
-    @property
-    def consumers(self) -> SeenRecords:
-        """Of `CONSUMER_LIMIT`."""
-
-    @property
-    def common(self) -> SeenRecords:
-        """One of `LIMIT`."""
 
 
 class Seen(Protocol):
@@ -89,7 +81,7 @@ class Seen(Protocol):
         """The memory of `blocking`."""
 
     @property
-    def limits(self) -> SeenLimits:
+    def limits(self) -> SeenMemory:
         """The memory of `rules.limits_seen`."""
 
 

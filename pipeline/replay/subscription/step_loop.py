@@ -154,7 +154,7 @@ class StepLoop:
         there certainly a new one. So the kind stays open from here on, also if rows say the former value again.
         """
         profile = self._config.profile
-        said = [setting for setting in self.in_force.possible(CLASSIC_SETTING) if setting.where == "settings row"]
+        said = [setting for setting in self.in_force.possible(CLASSIC_SETTING) if setting.said_by_row]
         there_are_two = profile.classic or profile.has_classic
         return there_are_two and any((setting.value is True) != profile.classic for setting in said)
 
