@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from dispatch_audit.pipeline.replay.verdicts.snapshot_findings import taken_between
 from dispatch_audit.pipeline.utc import moment
 
 _SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "available permits"}
@@ -46,7 +47,7 @@ def _bugs(found: ImpossibleCounter, config: ReplayConfig) -> tuple[str, ...]:
 
 def _finding(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> JudgedFinding:
     snapshot, bugs = found.snapshot, _bugs(found, config)
-    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
+    evidence, bracket = taken_between(snapshot, names)
     of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
     together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
     return JudgedFinding(
@@ -63,9 +64,9 @@ def _finding(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> Ju
             why=titles(bugs),
             remedy=remedy(bugs, config.release),
         ),
-        evidence=[f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
+        evidence=[evidence],
         consumer=names.number(found.consumer),
         consumer_name=names.name(found.consumer),
         known_bugs=bugs,
-        detail={"counter": found.counter, "value": found.value, "seq_begin": begin, "seq_end": end},
+        detail={"counter": found.counter, "value": found.value, **bracket},
     )

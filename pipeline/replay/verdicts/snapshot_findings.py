@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, remedy,
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
@@ -97,7 +98,7 @@ def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> F
 
 def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: ReplayConfig) -> JudgedFinding:
     verdict, snapshot = _verdict(mismatch, found, config), mismatch.snapshot
-    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
+    evidence, bracket = taken_between(snapshot, names)
     noun, templates = _DIFFERENCES[mismatch.rule]
     differences = "; ".join(
         template.format(count(len(items), *noun), _listed(items))
@@ -113,12 +114,19 @@ def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: Repl
             why=(*filter(None, [verdict.because]), *titles(verdict.known_bugs)),
             remedy=remedy(verdict.known_bugs, config.release),
         ),
-        evidence=[f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
+        evidence=[evidence],
         consumer=names.number(mismatch.consumer),
         consumer_name=names.name(mismatch.consumer),
         known_bugs=verdict.known_bugs,
-        detail={"seq_begin": begin, "seq_end": end},
+        detail=bracket,
     )
+
+
+def taken_between(snapshot: Snapshot, names: Names) -> tuple[str, dict[str, object]]:
+    """The line of evidence that names a snapshot, and the rows between which it was taken, as details of a finding."""
+    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
+    line = f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"
+    return line, {"seq_begin": begin, "seq_end": end}
 
 
 def _listed(items: Sequence[str]) -> str:
