@@ -1,6 +1,6 @@
 # The audit on its embedded engine: no Java, nothing is compiled at its first run, no root.
 #   docker build -t dispatch-audit .
-#   docker run --rm -v "$PWD:/work" --user "$(id -u):$(id -g)" dispatch-audit audit traces --out tables
+#   docker run --rm -v "$PWD:/audit" --user "$(id -u):$(id -g)" dispatch-audit audit traces --out tables
 # Both stages take the same image, because the virtual environment refers to its Python.
 ARG PYTHON_IMAGE=python:3.12-slim-bookworm
 
@@ -33,6 +33,6 @@ ENV PATH=/opt/dispatch-audit/bin:$PATH \
     HOME=/tmp
 # A number, so that Kubernetes sees that it is not root (runAsNonRoot).
 USER 10001:10001
-WORKDIR /work
+WORKDIR /audit
 ENTRYPOINT ["dispatch-audit"]
 CMD ["--help"]
