@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from benchmarks.broker import PUBLISHED, Changes, Traffic, run
 from benchmarks.stored_as import Source, store_as
 from benchmarks.trace_columns import TrafficRows, batches, key_bytes, name_of, trace_schema
-from dispatch_audit.pipeline.assignment import AssignmentLog
+from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
@@ -125,7 +125,7 @@ def _changes(shape: Shape, begin: int, span: int) -> Changes:
     """The membership changes of each partition, from the first publish on within `span` microseconds."""
     # Cached, because thousands of partitions have the same.
     hashes, _ = _hashes_of_keys(shape.keys)
-    log = AssignmentLog("consistent_hashing", profile=profile_for(VERSION, SETTINGS))
+    selector = make_selector("consistent_hashing", profile=profile_for(VERSION, SETTINGS))
     changes: list[tuple[int, int, int]] = [(_START_US + n * _JOIN_GAP_US, n, 1) for n in range(shape.consumers)]
     present, joined = list(range(shape.consumers)), shape.consumers
     for n in range(shape.changes):
@@ -137,12 +137,12 @@ def _changes(shape: Shape, begin: int, span: int) -> Changes:
         else:
             changes.append((at, present.pop(0), 0))
     owners = np.empty((len(changes), hashes.size), dtype=np.int32)
-    for n, (at, consumer, joins) in enumerate(changes):
+    for n, (_, consumer, joins) in enumerate(changes):
         if joins:
-            log.join(consumer, name_of(consumer), None, at)
+            selector.add(consumer, name_of(consumer))
         else:
-            log.leave(consumer, at)
-        owners[n] = log.routing.owners_of(hashes)
+            selector.remove(consumer)
+        owners[n] = selector.routing().owners_of(hashes)
     at_us, consumers, kinds = (np.array(column, dtype=np.int64) for column in zip(*changes, strict=True))
     return Changes(at_us, consumers, kinds, owners)
 

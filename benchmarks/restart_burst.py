@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from benchmarks.broker import JOINED, LEFT, PUBLISHED, Changes, Ints, Traffic, run
 from benchmarks.generate import SETTINGS, VERSION
 from benchmarks.trace_columns import TrafficRows, batches, key_bytes, name_of, topic_of, with_all_columns
-from dispatch_audit.pipeline.assignment import AssignmentLog
+from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.pack import pack
@@ -83,14 +83,14 @@ def trace_with(restarts: bool, events: int, consumers: int, within_us: int, seed
 
 
 def _owned(changes: Sequence[Change], hashes: NDArray[np.int64]) -> Changes:
-    log = AssignmentLog("consistent_hashing", profile=profile_for(VERSION, SETTINGS))
+    selector = make_selector("consistent_hashing", profile=profile_for(VERSION, SETTINGS))
     owners = np.empty((len(changes), hashes.size), dtype=np.int32)
     for number, change in enumerate(changes):
         if change.joins:
-            log.join(change.consumer, name_of(change.name), None, change.at_us)
+            selector.add(change.consumer, name_of(change.name))
         else:
-            log.leave(change.consumer, change.at_us)
-        owners[number] = log.routing.owners_of(hashes)
+            selector.remove(change.consumer)
+        owners[number] = selector.routing().owners_of(hashes)
     columns = ([c.at_us for c in changes], [c.consumer for c in changes], [int(c.joins) for c in changes])
     at_us, consumers, kinds = (np.array(column, dtype=np.int64) for column in columns)
     return Changes(at_us, consumers, kinds, owners)

@@ -6,15 +6,14 @@ change within it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
-from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, Observed
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
-from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, hashes_moved
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import Routing, hashes_moved
 from dispatch_audit.pipeline.assignment.resolve import Resolved, doubtful, resolve
 from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector, slot_range
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector, with_change
@@ -52,22 +51,9 @@ class Epoch:
     from_seq: int
     change: str
     hashes_moved: int
-    owned: RangeColumns
+    owned: ReportedRanges
     names: Mapping[int, str]
     undecided: Undecided = DECIDED
-
-    @property
-    def ranges(self) -> tuple[HashRangeOf, ...]:
-        """The assignment as single ranges."""
-        return self.owned.rows
-
-    @cached_property
-    def ranges_of(self) -> Mapping[int, frozenset[tuple[int, int]]]:
-        """The ranges by consumer."""
-        by_consumer: dict[int, set[tuple[int, int]]] = {}
-        for start, end, consumer in self.ranges:
-            by_consumer.setdefault(consumer, set()).add((start, end))
-        return {consumer: frozenset(ranges) for consumer, ranges in by_consumer.items()}
 
 
 @checkpointed("assignment_log")
@@ -98,7 +84,7 @@ class AssignmentLog:
 
     def __init__(self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> None:
         """Starts without consumers; arguments and errors are those of `make_selector`."""
-        self._settings = (kind, points, profile)
+        self._settings = (kind, profile)
         self._selector = make_selector(kind, points, profile)
         # The other possible assignments; none if the order of all changes is known.
         self._others: list[Selector] = []
@@ -121,9 +107,9 @@ class AssignmentLog:
         """Puts membership changes that are new to this log in order; see `resolve.resolve`."""
         roots = [self._selector, *self._others]
         if len(changes) > 1 or self._others:
-            resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, observed, passages)
+            resolved = resolve(roots, changes, precedes, nodes_max, observed, passages)
         else:
-            selector = with_change(self._selector.copy(), changes[0], self._fresh)
+            selector = with_change(self._selector.copy(), changes[0])
             disputed = union(selector.disputed())
             resolved = Resolved([0], [self._selector, selector], [self.undecided, disputed], [], [selector], True)
         if not len(resolved.possible[0]):
@@ -198,49 +184,12 @@ class AssignmentLog:
         self.undecided = doubtful(possible) if self._complete else ALL_HASHES
         return self._correct(perhaps_moved=True)
 
-    def join(self, consumer: int, name: str, ranges: DeclaredRanges | None, seq: int) -> None:
-        """Starts the epoch after a join, if the order of all changes is known.
-
-        Args:
-            consumer: its number in the trace.
-            name: the name that the client gave.
-            ranges: the ranges that a STICKY consumer declares, else None.
-            seq: the seq at which the join took effect.
-
-        Raises:
-            AssignmentError: the selector refuses the consumer; the epoch goes on.
-        """
-        selector = self._selector.copy()
-        selector.add(consumer, name, ranges)
-        self.enter(Change("join", consumer, name, ranges or ()), selector, DECIDED, seq)
-
-    def leave(self, consumer: int, seq: int) -> bool:
-        """Starts the epoch after a leave, if the order of all changes is known.
-
-        Returns:
-            Whether the consumer was connected; if not, the epoch goes on.
-        """
-        change = Change("leave", consumer, self._names.get(consumer, ""))
-        return self.enter(change, with_change(self._selector.copy(), change, self._fresh), DECIDED, seq)
-
-    def reset(self, seq: int) -> bool:
-        """Starts an epoch without consumers and with a new dispatcher, which remembers no name index.
-
-        Returns:
-            Whether any consumer was connected; if not, the epoch goes on.
-        """
-        return self.enter(Change("reset", -1, ""), self._fresh(), DECIDED, seq)
-
     def take_closed(self) -> list[Epoch]:
         """The epochs that ended since the last call, in order."""
         taken, self._closed = self._closed, []
         return taken
 
-    def _fresh(self) -> Selector:
-        return make_selector(*self._settings)
-
     def _begin(self, change: str, seq: int, undecided: Undecided) -> None:
-        kind, _, profile = self._settings
         before, self.routing = self.routing, self._selector.routing()
         self.promised = self._selector.promised()
         number = 0
@@ -252,8 +201,8 @@ class AssignmentLog:
             number=number,
             from_seq=seq,
             change=change,
-            hashes_moved=hashes_moved(before, self.routing, slot_range(kind, profile)),
-            owned=self._selector.range_columns(),
+            hashes_moved=hashes_moved(before, self.routing, slot_range(*self._settings)),
+            owned=self._selector.ranges(),
             names=dict(self._names),
             undecided=undecided,
         )
@@ -262,7 +211,7 @@ class AssignmentLog:
         """Updates the open epoch from the selector, whose ranges may have changed; returns whether they have."""
         if self.current is None:
             return False
-        owned = self._selector.range_columns() if perhaps_moved else self.current.owned
+        owned = self._selector.ranges() if perhaps_moved else self.current.owned
         corrected = owned != self.current.owned
         before = self.current.undecided
         if not corrected and self.undecided == before.ranges:

@@ -8,7 +8,7 @@ step: AutoSplit never moves the upper end of an interval, and a ring index has i
 time have a single path if a report follows them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -68,53 +68,44 @@ class _Node:
         self.leads_on = False
 
 
-class Search(NamedTuple):
-    """The parameters of a search for orders.
+def possible_orders(
+    roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence, observed: Observed, nodes_max: int
+) -> Orders:
+    """All orders that lead from one of the roots to the broker's report, or that explain most dispatches.
 
-    Attributes:
-        fresh: makes a selector without consumers, for a reset.
-        nodes_max: how many intermediate assignments are examined before the search gives up.
+    Args:
+        roots: the assignments that are possible before the changes.
+        changes: in a possible order.
+        precedes: which of them certainly came before which, transitively.
         observed: the observations after the changes.
+        nodes_max: how many intermediate assignments are examined before the search gives up.
     """
-
-    fresh: Callable[[], Selector]
-    nodes_max: int
-    observed: Observed
-
-    def orders(self, roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence) -> Orders:
-        """All orders that lead from one of the roots to the broker's report, or that explain most dispatches.
-
-        Args:
-            roots: the assignments that are possible before the changes.
-            changes: in a possible order.
-            precedes: which of them certainly came before which, transitively.
-        """
-        paths = _Paths(self, changes, precedes)
-        layers = paths.layers(roots)
-        if layers is None:
-            return paths.only(roots[0])
-        goals, (reported, sent) = layers[-1], self.observed
-        if reported is not None:
-            goals = paths.explaining(goals, reported)
-        elif len(goals) > 1:
-            counts = [sent.unexplained(node.selector.routing()) for node in goals]
-            goals = [node for node, count in zip(goals, counts, strict=True) if count <= min(counts) + MISTAKES]
-        if not goals and reported is None and sent is NO_DISPATCHES:
-            return paths.only(roots[0])
-        if not goals:
-            # The observations contradict every order, so they cannot decide it.
-            less = Observed(None, NO_DISPATCHES if reported is None else sent)
-            return self._replace(observed=less).orders(roots, changes, precedes)
+    paths = _Paths(changes, precedes, observed)
+    layers = paths.layers(roots, nodes_max)
+    if layers is None:
+        return paths.only(roots[0])
+    goals, (reported, sent) = layers[-1], observed
+    if reported is not None:
+        goals = paths.explaining(goals, reported)
+    elif len(goals) > 1:
+        counts = [sent.unexplained(node.selector.routing()) for node in goals]
+        goals = [node for node, count in zip(goals, counts, strict=True) if count <= min(counts) + MISTAKES]
+    if goals:
         return paths.orders_to(layers, goals)
+    if reported is None and sent is NO_DISPATCHES:
+        return paths.only(roots[0])
+    # The observations contradict every order, so they cannot decide it.
+    less = Observed(None, NO_DISPATCHES if reported is None else sent)
+    return possible_orders(roots, changes, precedes, less, nodes_max)
 
 
 class _Paths:
     """The paths from the roots through sets of changes that can have happened."""
 
-    def __init__(self, search: Search, changes: Sequence[Change], precedes: Precedence) -> None:
+    def __init__(self, changes: Sequence[Change], precedes: Precedence, observed: Observed) -> None:
         self._changes = changes
         self._precedes = precedes
-        self._search = search
+        self._observed = observed
         numbers = range(len(changes))
         self._before = [sum(1 << other for other in numbers if precedes[other, number]) for number in numbers]
         self._ordered = [
@@ -123,7 +114,7 @@ class _Paths:
         self._leaves = sum(1 << number for number in numbers if changes[number].kind == "leave")
         self._related: list[int] = []
 
-    def layers(self, roots: Sequence[Selector]) -> list[list[_Node]] | None:
+    def layers(self, roots: Sequence[Selector], nodes_max: int) -> list[list[_Node]] | None:
         """The possible nodes by the number of changes that have happened; None: more than the limit."""
         layers = [[_Node(0, root) for root in roots]]
         self._related = self._components(roots[0])
@@ -134,7 +125,7 @@ class _Paths:
                 for number in self._choices(node.applied):
                     applied = node.applied | 1 << number
                     change = self._changes[number]
-                    selector = with_change(node.selector.copy(), change, self._search.fresh)
+                    selector = with_change(node.selector.copy(), change)
                     if self._ruled_out(change, selector, applied):
                         continue
                     # A reset leaves only those who joined after it, so the changes alone do not say who is there.
@@ -142,7 +133,7 @@ class _Paths:
                     child = found.setdefault(reached, _Node(applied, selector))
                     node.following.append((number, child))
                     nodes += 1
-                    if nodes > self._search.nodes_max:
+                    if nodes > nodes_max:
                         return None
             layers.append(list(found.values()))
         return layers
@@ -157,14 +148,14 @@ class _Paths:
         for twin in twins:
             twin.learn(reported.owner_of_range)
         agreeing = [(node, twin) for node, twin in zip(goals, twins, strict=True) if twin.agrees(reported)]
-        whole = [node for node, twin in agreeing if twin.reported() == reported] if len(agreeing) > 1 else []
+        whole = [node for node, twin in agreeing if twin.ranges() == reported] if len(agreeing) > 1 else []
         return whole or [node for node, _ in agreeing]
 
     def only(self, root: Selector) -> Orders:
         """The changes in the given order, as an incomplete result."""
         states = [root]
         for change in self._changes:
-            states.append(with_change(states[-1].copy(), change, self._search.fresh))
+            states.append(with_change(states[-1].copy(), change))
         return Orders([*range(len(self._changes))], [[state] for state in states], self._precedes, False)
 
     def orders_to(self, layers: list[list[_Node]], goals: list[_Node]) -> Orders:
@@ -209,7 +200,7 @@ class _Paths:
         if change.consumer not in selector:
             # The broker admitted the consumer, so the conflict had not begun yet, or was over.
             return True
-        may: bool = selector.may_become(change.consumer, self._search.observed, bool(self._leaves & ~applied))
+        may: bool = selector.may_become(change.consumer, self._observed, bool(self._leaves & ~applied))
         return not may
 
     def _choices(self, applied: int) -> list[int]:

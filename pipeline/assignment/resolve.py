@@ -4,13 +4,13 @@ The changes are put in an order that all observations allow. If other orders are
 hashes that they give to other consumers: while the changes happened, and afterwards.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.assignment.join_orders import Orders, Precedence, Search, with_open_joins
+from dispatch_audit.pipeline.assignment.join_orders import Orders, Precedence, possible_orders, with_open_joins
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed
@@ -41,7 +41,6 @@ def resolve(
     roots: Sequence[Selector],
     changes: Sequence[Change],
     precedes: Precedence,
-    fresh: Callable[[], Selector],
     nodes_max: int,
     observed: Observed,
     passages: Sequence[tuple[int, int]],
@@ -52,25 +51,23 @@ def resolve(
         roots: the assignments that are possible before the changes.
         changes: in a possible order.
         precedes: (n, n) which of them certainly came before which, transitively.
-        fresh: makes a selector without consumers, for a reset.
         nodes_max: how many intermediate assignments are examined.
         observed: the observations after the changes, which may show their order.
         passages: the numbers of a join and of the leave of the same consumer, where it is open whether both happened
             before a snapshot among the changes or both after it.
     """
     reported, owner_of = observed.reported, observed.owner_of_range
-    search = Search(fresh, nodes_max, observed)
-    orders = search.orders(roots, changes, precedes)
+    orders = possible_orders(roots, changes, precedes, observed, nodes_max)
     learned = _learned(orders, changes, owner_of)
     if learned.any():
         # Contested points show which consumer joined first; search an order that agrees with them.
         known = closed(orders.precedes | learned)
         if not (known & known.T).any():
-            orders = search.orders(roots, changes, known)
+            orders = possible_orders(roots, changes, known, observed, nodes_max)
     possible = [_settled(selector, orders, changes, owner_of) for selector in orders.states[-1]]
     selectors = [selector for selector, *_ in orders.states]
     if orders.complete:
-        undecided, open_changes = _undecided(roots[0], orders, changes, passages, fresh)
+        undecided, open_changes = _undecided(roots[0], orders, changes, passages)
         undecided[-1] = doubtful(possible)
         return Resolved(orders.order, selectors, undecided, open_changes, possible, True)
     # There are more orders than can be examined, so it is unknown which hashes they agree on.
@@ -113,18 +110,14 @@ def closed(precedes: Precedence) -> Precedence:
 
 
 def _undecided(
-    root: Selector,
-    orders: Orders,
-    changes: Sequence[Change],
-    passages: Sequence[tuple[int, int]],
-    fresh: Callable[[], Selector],
+    root: Selector, orders: Orders, changes: Sequence[Change], passages: Sequence[tuple[int, int]]
 ) -> tuple[list[HashRanges], list[int]]:
     """The hashes in doubt by the number of changes that have happened, and the changes whose order is open."""
     open_pairs = ~(orders.precedes | orders.precedes.T)
     for join, leave in passages:
         # Their order is known, but not whether the consumer was there between any two of the other observations.
         open_pairs[join, leave] = True
-    touched = _Touched(root, orders, changes, fresh)
+    touched = _Touched(root, orders, changes)
     undecided: list[HashRanges] = []
     open_changes: set[int] = set()
     for at, states in enumerate(orders.states):
@@ -165,13 +158,10 @@ def _whole_bursts(undecided: Sequence[HashRanges], orders: Orders) -> list[HashR
 class _Touched:
     """The hashes that a change may move, in any order of the changes."""
 
-    def __init__(
-        self, root: Selector, orders: Orders, changes: Sequence[Change], fresh: Callable[[], Selector]
-    ) -> None:
+    def __init__(self, root: Selector, orders: Orders, changes: Sequence[Change]) -> None:
         self._root = root
         self._orders = orders
         self._changes = changes
-        self._fresh = fresh
         self._base: Selector | None = None
         self._joined: dict[int, HashRanges] = {}
 
@@ -196,7 +186,7 @@ class _Touched:
             bases = [self._before(number, leaving) for leaving in (True, False)]
         else:
             bases = [self._emptiest()]
-        states = (with_change(base.copy(), change, self._fresh) for base in bases)
+        states = (with_change(base.copy(), change) for base in bases)
         return union(both for state in states for both in owned_by(state.routing(), change.consumer))
 
     def _before(self, number: int, leaving: bool) -> Selector:
@@ -205,7 +195,7 @@ class _Touched:
         state = self._root.copy()
         for other in self._orders.order:
             if precedes[other, number]:
-                state = with_change(state, self._changes[other], self._fresh)
+                state = with_change(state, self._changes[other])
         for other, change in enumerate(self._changes):
             if leaving and change.kind == "leave" and not precedes[number, other]:
                 state.remove(change.consumer)
@@ -214,7 +204,7 @@ class _Touched:
     def _emptiest(self) -> Selector:
         if self._base is None:
             resets = any(other.kind == "reset" for other in self._changes)
-            self._base = self._fresh() if resets else self._root.copy()
+            self._base = self._root.emptied() if resets else self._root.copy()
             for other in self._changes:
                 if other.kind == "leave":
                     self._base.remove(other.consumer)

@@ -24,7 +24,7 @@ def _by_consumer(rows: list[dict[str, Any]]) -> Ranges:
 
 def _reported(selector: Selector) -> Ranges:
     found: Ranges = defaultdict(list)
-    for start, end, consumer in selector.ranges():
+    for start, end, consumer in selector.ranges().rows:
         found[consumer].append((start, end))
     return found
 

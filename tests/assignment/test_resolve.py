@@ -76,17 +76,17 @@ def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
     return Burst(before, changes, closed(precedes[np.ix_(order, order)]), tuple(order.index(n) for n in happened))
 
 
-def states(burst: Burst, order: tuple[int, ...], kind: str) -> list[Selector]:
+def states(burst: Burst, order: tuple[int, ...]) -> list[Selector]:
     """The selectors before the first change and after each one, in an order."""
     found = [burst.before]
     for number in order:
-        found.append(with_change(found[-1].copy(), burst.changes[number], lambda: fresh(kind)))
+        found.append(with_change(found[-1].copy(), burst.changes[number]))
     return found
 
 
-def resolved(burst: Burst, kind: str, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
+def resolved(burst: Burst, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
     nothing_seen = Observed(reported, NO_DISPATCHES)
-    return resolve([burst.before], burst.changes, burst.precedes, lambda: fresh(kind), nodes_max, nothing_seen, [])
+    return resolve([burst.before], burst.changes, burst.precedes, nodes_max, nothing_seen, [])
 
 
 def agree(some: Selector, others: Selector, but_for: HashRanges) -> bool:
@@ -98,15 +98,15 @@ def agree(some: Selector, others: Selector, but_for: HashRanges) -> bool:
 @given(seed=st.integers(0, 2**32), shown=st.booleans())
 def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, shown: bool) -> None:
     made = burst(Random(seed), kind)
-    reported = states(made, made.happened, kind)[-1].reported() if shown else None
-    found = resolved(made, kind, reported)
+    reported = states(made, made.happened)[-1].ranges() if shown else None
+    found = resolved(made, reported)
     assert found.complete
     for order in permutations(range(len(made.changes))):
         place = {number: at for at, number in enumerate(order)}
         if any(place[one] > place[other] for one, other in np.argwhere(made.precedes).tolist()):
             continue
-        way = states(made, order, kind)
-        if reported is not None and way[-1].reported() != reported:
+        way = states(made, order)
+        if reported is not None and way[-1].ranges() != reported:
             assert order != made.happened
             continue
         for at, state in enumerate(way):
@@ -118,9 +118,9 @@ def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, sho
 @given(seed=st.integers(0, 2**32))
 def test_after_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
     made = burst(Random(seed), kind)
-    reported = states(made, made.happened, kind)[-1].reported()
-    found = resolved(made, kind, reported)
-    assert found.possible[0].reported() == reported
+    reported = states(made, made.happened)[-1].ranges()
+    found = resolved(made, reported)
+    assert found.possible[0].ranges() == reported
     # It does not show in which order consumers of one name share their hashes.
     assert found.undecided[-1] == () or kind == "shared ring"
 
@@ -131,10 +131,10 @@ def test_thirty_joins_at_one_time_are_told_apart_by_what_follows(kind: str) -> N
     changes = [Change("join", consumer, f"consumer-{consumer}", declared(consumer)) for consumer in range(30)]
     happened = tuple(rng.sample(range(30), 30))
     made = Burst(fresh(kind), changes, np.zeros((30, 30), dtype=np.bool_), happened)
-    way = states(made, happened, kind)
-    found = resolved(made, kind, way[-1].reported(), nodes_max=100)
+    way = states(made, happened)
+    found = resolved(made, way[-1].ranges(), nodes_max=100)
     assert found.complete
-    assert found.possible[0].reported() == way[-1].reported()
+    assert found.possible[0].ranges() == way[-1].ranges()
     if kind == "AutoSplit":
         assert tuple(found.order) == happened
         assert set(found.undecided) == {()}
@@ -143,18 +143,18 @@ def test_thirty_joins_at_one_time_are_told_apart_by_what_follows(kind: str) -> N
 def test_beyond_the_limit_nothing_is_known_until_a_report() -> None:
     changes = [Change("join", consumer, "") for consumer in range(8)]
     made = Burst(fresh("AutoSplit"), changes, np.zeros((8, 8), dtype=np.bool_), tuple(range(8)))
-    found = resolved(made, "AutoSplit", None, nodes_max=100)
+    found = resolved(made, None, nodes_max=100)
     assert not found.complete
     assert found.undecided[1:] == [ALL_HASHES] * 8
-    reported = states(made, (3, 1, 2, 0, 7, 6, 5, 4), "AutoSplit")[-1].reported()
-    again = resolved(made, "AutoSplit", reported, nodes_max=4)
+    reported = states(made, (3, 1, 2, 0, 7, 6, 5, 4))[-1].ranges()
+    again = resolved(made, reported, nodes_max=4)
     assert again.complete
-    assert again.possible[0].reported() == reported
+    assert again.possible[0].ranges() == reported
     assert (again.undecided[1], again.undecided[-1]) == (ALL_HASHES, ())
 
 
 def test_a_report_that_no_order_leads_to_says_nothing_of_the_order() -> None:
     made = burst(Random(3), "AutoSplit")
-    impossible = ReportedRanges([(0, 65536, 99)])
-    with_it, without = resolved(made, "AutoSplit", impossible), resolved(made, "AutoSplit", None)
+    impossible = ReportedRanges.of([(0, 65536, 99)])
+    with_it, without = resolved(made, impossible), resolved(made, None)
     assert (with_it.order, with_it.undecided) == (without.order, without.undecided)

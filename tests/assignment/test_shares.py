@@ -3,13 +3,13 @@
 import pytest
 
 from dispatch_audit.pipeline.assignment.epochs import Epoch
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.shares import HashShares
 
 
 def _epoch(*ranges: tuple[int, int, int]) -> Epoch:
     names = {owner: f"c{owner}" for _, _, owner in ranges}
-    return Epoch(number=0, from_seq=0, change="", hashes_moved=0, owned=RangeColumns.of(ranges), names=names)
+    return Epoch(number=0, from_seq=0, change="", hashes_moved=0, owned=ReportedRanges.of(ranges), names=names)
 
 
 def _shares(*epochs: tuple[Epoch, int]) -> dict[int, float]:

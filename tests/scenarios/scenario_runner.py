@@ -306,7 +306,7 @@ def _reported(labels: list[str], config: ReplayConfig) -> list[Columns]:
     for label in labels:
         selector.add(_number(label), label, None)
     ranges: dict[int, list[list[int]]] = {_number(label): [] for label in labels}
-    for start, end, consumer in selector.ranges():
+    for start, end, consumer in selector.ranges().rows:
         ranges[consumer].append([start, end])
     return [{"consumer": consumer, "key_hash_ranges": of_one} for consumer, of_one in ranges.items()]
 

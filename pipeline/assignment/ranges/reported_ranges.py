@@ -1,12 +1,14 @@
 """An assignment as a broker reports it: the ranges of every consumer at one moment (contract 7, `keyHashRanges`)."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, HashRangeOf, Routing, routing_of_ranges
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 RangesOfOne: TypeAlias = frozenset[tuple[int, int]]
@@ -39,36 +41,61 @@ def report_agrees(reported: RangesOfOne, consumer: int, ranges: Mapping[int, Ran
     return own - shared <= reported <= own | tail
 
 
+@checkpointed("range_columns")
+@dataclass(frozen=True, eq=False, repr=False)
 class ReportedRanges:
-    """The ranges of all connected consumers.
+    """The ranges of all connected consumers: disjoint, but for a range that comes once for each of its several owners.
+
+    They are columns, because a consistent hashing ring has a hundred ranges for each consumer. A consumer that has none
+    counts as not connected.
 
     Attributes:
-        ranges: all ranges, ascending, both ends inclusive.
-        consumers: the consumers with ranges.
+        starts: the first hash of each range, ascending.
+        ends: the last hash of each range, inclusive.
+        owners: the consumer that owns it.
     """
 
-    def __init__(self, ranges: Iterable[HashRangeOf]) -> None:
-        """Takes the ranges of all consumers, in any order; a consumer without ranges counts as not connected."""
-        self.ranges: list[HashRangeOf] = sorted(ranges)
-        self.consumers = frozenset(consumer for _, _, consumer in self.ranges)
+    starts: Int64Array
+    ends: Int64Array
+    owners: Int64Array
+
+    @staticmethod
+    def of(ranges: Iterable[HashRangeOf]) -> "ReportedRanges":
+        """The ranges of all consumers, given one by one in any order."""
+        # Each column by itself in memory, as a ring makes them, so that compiled walks see one kind of array.
+        return ReportedRanges(*np.array(sorted(ranges), dtype=np.int64).reshape(-1, 3).T.copy())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReportedRanges) and self.ranges == other.ranges
+        if self is other:
+            return True
+        if not isinstance(other, ReportedRanges) or self.starts.size != other.starts.size:
+            return False
+        pairs = ((self.starts, other.starts), (self.ends, other.ends), (self.owners, other.owners))
+        return all(bool((own == others).all()) for own, others in pairs)
 
     __hash__ = None  # type: ignore[assignment]  # compared, never looked up
 
+    def __repr__(self) -> str:
+        # In full, because tests compare what is printed; numpy leaves out the middle of a long array.
+        return f"ReportedRanges{self.rows}"
+
+    @cached_property
+    def rows(self) -> tuple[HashRangeOf, ...]:
+        """The same ranges one by one."""
+        return tuple(zip(self.starts.tolist(), self.ends.tolist(), self.owners.tolist(), strict=True))
+
     @cached_property
     def by_consumer(self) -> Mapping[int, RangesOfOne]:
-        """The ranges of each consumer."""
+        """The ranges of each consumer that has any."""
         found: dict[int, set[tuple[int, int]]] = {}
-        for start, end, consumer in self.ranges:
+        for start, end, consumer in self.rows:
             found.setdefault(consumer, set()).add((start, end))
         return {consumer: frozenset(of_one) for consumer, of_one in found.items()}
 
     @cached_property
     def routing(self) -> Routing:
         """The owner of every hash."""
-        return routing_of_ranges(self.ranges)
+        return routing_of_ranges(self.rows)
 
     def owner_of_range(self, start: int, end: int) -> int:
         """The consumer that owns all hashes between two bounds, inclusive, which must have a single owner."""
@@ -80,4 +107,5 @@ class ReportedRanges:
 
     def ends_of(self, consumer: int) -> Int64Array:
         """The last hash of each range of a consumer, ascending."""
-        return np.array([end for _, end, owner in self.ranges if owner == consumer], dtype=np.int64)
+        ends: Int64Array = self.ends[self.owners == consumer]
+        return ends

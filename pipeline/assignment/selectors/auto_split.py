@@ -4,7 +4,7 @@ Source: contract 2.3; Pulsar's `HashRangeAutoSplitStickyKeyConsumerSelector`, th
 """
 
 from bisect import bisect_left
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -44,10 +44,17 @@ class AutoSplit(Selector):
         self._uppers: list[int] = []
         self._owners: list[int] = []
 
-    def ranges(self) -> list[HashRangeOf]:
+    def emptied(self) -> "AutoSplit":
+        """A selector of the same settings without consumers."""
+        return AutoSplit(self._modulus)
+
+    def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, from 0 to 65536."""
+        return ReportedRanges.of(self._intervals())
+
+    def _intervals(self) -> Iterator[HashRangeOf]:
         lowers = [0, *(upper + 1 for upper in self._uppers)]
-        return [*zip(lowers, self._uppers, self._owners, strict=False)]
+        return zip(lowers, self._uppers, self._owners, strict=False)
 
     def select(self, sticky_hash: int) -> int | None:
         """The consumer of the interval that the hash lies in."""
@@ -56,7 +63,7 @@ class AutoSplit(Selector):
 
     def routing(self) -> Routing:
         """The owner of every hash."""
-        return routing_of_ranges(self.ranges(), self._modulus)
+        return routing_of_ranges(self._intervals(), self._modulus)
 
     def copy(self: _S) -> _S:
         """A selector in the same state that later joins and leaves of this one do not change."""
@@ -79,21 +86,21 @@ class AutoSplit(Selector):
         """
         upper, reported = self._uppers[self._owners.index(consumer)], observed.reported
         if reported is None:
-            ends = np.array([upper, _TOP] if upper < _TOP else [_TOP], dtype=np.int64)
-            return not observed.sent.rule_out(consumer, ends, self._modulus)
-        if consumer not in reported.consumers:
+            possible = np.array([upper, _TOP] if upper < _TOP else [_TOP], dtype=np.int64)
+            return not observed.sent.rule_out(consumer, possible, self._modulus)
+        ends = reported.ends_of(consumer)
+        if not ends.size:
             return True
-        end = int(reported.ends_of(consumer)[-1])
+        end = int(ends[-1])
         return upper == end or (leaves_to_come and end == _TOP)
 
     def adopt(self, reported: ReportedRanges) -> bool:
         """Takes the intervals of a report that has one for each connected consumer, without gaps up to 65536."""
-        lowers = [0, *(end + 1 for _, end, _ in reported.ranges)]
-        gapless = all(start == lower for (start, _, _), lower in zip(reported.ranges, lowers, strict=False))
-        owners = [owner for _, _, owner in reported.ranges]
-        if not gapless or lowers[-1] != _TOP + 1 or sorted(owners) != sorted(self._consumers):
+        uppers, owners = reported.ends.tolist(), reported.owners.tolist()
+        gapless = [*reported.starts.tolist(), _TOP + 1] == [0, *(upper + 1 for upper in uppers)]
+        if not gapless or sorted(owners) != sorted(self._consumers):
             return False
-        self._uppers, self._owners = [end for _, end, _ in reported.ranges], owners
+        self._uppers, self._owners = uppers, owners
         return True
 
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:

@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
@@ -30,7 +29,11 @@ class ConsistentHashing(RingSelector):
     def __init__(self, points: int, hash_rule: str) -> None:
         super().__init__(points, hash_rule, first_wins=True)
 
-    def range_columns(self) -> RangeColumns:
+    def emptied(self) -> "ConsistentHashing":
+        """A ring of the same settings without consumers."""
+        return ConsistentHashing(self._points, self._hash_rule)
+
+    def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, neighbours of one consumer fused."""
         return self._ring.ranges(hash_range(self._hash_rule), fused=True)
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
@@ -43,7 +42,11 @@ class ConsistentHashing3x(RingSelector):
         twin._indexed = set(self._indexed)
         return twin
 
-    def range_columns(self) -> RangeColumns:
+    def emptied(self) -> "ConsistentHashing3x":
+        """A ring of the same settings without consumers."""
+        return ConsistentHashing3x(self._points)
+
+    def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, one for each point."""
         return self._ring.ranges(_REPORTED, fused=False)
 
@@ -64,7 +67,7 @@ class ConsistentHashing3x(RingSelector):
 
     def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:
         # Each point has its own range; a point without one disappeared with its last owner.
-        ends = {end for _, end, _ in reported.ranges}
+        ends = set(reported.ends.tolist())
         return [point for point in claims if point in ends]
 
     def _adopted(self, consumer: int, member: Member) -> None:

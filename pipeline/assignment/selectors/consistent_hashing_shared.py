@@ -54,7 +54,11 @@ class ConsistentHashingShared(Selector):
         twin._names, twin._at = dict(self._names), dict(self._at)
         return twin
 
-    def ranges(self) -> list[HashRangeOf]:
+    def emptied(self) -> "ConsistentHashingShared":
+        """A ring of the same settings without consumers."""
+        return ConsistentHashingShared(self._points, self._text)
+
+    def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, one for each point and each of its consumers.
 
         The hashes after the last point are in none of them.
@@ -62,15 +66,15 @@ class ConsistentHashingShared(Selector):
         ranges: list[HashRangeOf] = []
         start = 0
         for point in sorted(self._at):
-            ranges += ((start, point, consumer) for consumer in sorted(self._at[point]))
+            ranges += ((start, point, consumer) for consumer in self._at[point])
             start = point + 1
-        return ranges
+        return ReportedRanges.of(ranges)
 
     def agrees(self, reported: ReportedRanges) -> bool:
         """Whether a report contradicts no owner; see `report_agrees`."""
-        own = self.reported().by_consumer
+        own = self.ranges().by_consumer
         nothing: RangesOfOne = frozenset()
-        return reported.consumers <= own.keys() and all(
+        return reported.by_consumer.keys() <= own.keys() and all(
             report_agrees(reported.by_consumer.get(consumer, nothing), consumer, own) for consumer in own
         )
 

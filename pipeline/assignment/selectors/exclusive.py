@@ -7,6 +7,7 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -27,9 +28,13 @@ class Exclusive(Selector):
         super().__init__()
         self._ranges: list[HashRangeOf] = []
 
-    def ranges(self) -> list[HashRangeOf]:
+    def emptied(self) -> "Exclusive":
+        """A selector without consumers."""
+        return Exclusive()
+
+    def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, as they were declared."""
-        return list(self._ranges)
+        return ReportedRanges.of(self._ranges)
 
     def select(self, sticky_hash: int) -> int | None:
         """The consumer that declared a range with this hash."""

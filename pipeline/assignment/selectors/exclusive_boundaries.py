@@ -5,9 +5,11 @@ of all 3.1 and 3.2.
 """
 
 from bisect import bisect_left, bisect_right
+from itertools import islice
 from typing import TypeVar
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
 from dispatch_audit.pipeline.assignment.selectors.exclusive import checked_ranges, conflict
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
@@ -38,23 +40,19 @@ class ExclusiveBoundaries(Selector):
         self._owners: list[int] = []
         self._declared: dict[int, DeclaredRanges] = {}
 
-    def ranges(self) -> list[HashRangeOf]:
+    def emptied(self) -> "ExclusiveBoundaries":
+        """A selector of the same settings without consumers."""
+        return ExclusiveBoundaries(self._modulus)
+
+    def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, the boundaries taken two by two.
 
         A range of one slot has only one boundary, and so shifts the pairs after it. A pair with two consumers is left
         out, so the report can lack ranges that are served; `select` is not affected.
         """
-        return [
-            (start, end, owner)
-            for start, end, owner, end_owner in zip(
-                self._boundaries[::2],
-                self._boundaries[1::2],
-                self._owners[::2],
-                self._owners[1::2],
-                strict=False,
-            )
-            if owner == end_owner
-        ]
+        ends = zip(self._boundaries, self._boundaries[1:], self._owners, self._owners[1:], strict=False)
+        pairs = islice(ends, 0, None, 2)
+        return ReportedRanges.of((start, end, owner) for start, end, owner, end_owner in pairs if owner == end_owner)
 
     def select(self, sticky_hash: int) -> int | None:
         """The consumer that has both the boundary below (or at) the hash and the one above (or at) it."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, NOBODY, Routing
 from dispatch_audit.pipeline.assignment.selectors.ring_walks import fused_ranges, with_points, without_owner
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -101,7 +101,7 @@ class Ring:
         uppers[-1], owners[-1] = HASH_MAX, self._owners[0] if self._owners.size else NOBODY
         return Routing(uppers, owners)
 
-    def ranges(self, space: HashRange, *, fused: bool) -> RangeColumns:
+    def ranges(self, space: HashRange, *, fused: bool) -> ReportedRanges:
         """The ranges between the points, ascending and covering `space`.
 
         Args:
@@ -110,12 +110,12 @@ class Ring:
                 before the first are never merged, although the same consumer owns both.
         """
         if not len(self._points):
-            return RangeColumns.of(())
+            return ReportedRanges.of(())
         size = len(self._points) + (1 if self._points[-1] < space.last else 0)
         uppers, owners = self._routing.uppers[:size], self._routing.owners[:size]
         starts, ends, of = np.empty((3, size), dtype=np.int64)
         if fused:
             size = fused_ranges(uppers, owners, space.first, space.last, starts, ends, of)
-            return RangeColumns(starts[:size], ends[:size], of[:size])
+            return ReportedRanges(starts[:size], ends[:size], of[:size])
         starts[0], starts[1:] = space.first, uppers[:-1] + 1
-        return RangeColumns(starts, np.minimum(uppers, space.last), owners)
+        return ReportedRanges(starts, np.minimum(uppers, space.last), owners)

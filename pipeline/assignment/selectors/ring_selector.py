@@ -12,9 +12,8 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, HashRangeOf, Routing
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, Routing
 from dispatch_audit.pipeline.assignment.selectors.contests import Contests
 from dispatch_audit.pipeline.assignment.selectors.ring import Ring
 from dispatch_audit.pipeline.assignment.selectors.ring_points import NameIndexes, ring_points
@@ -61,14 +60,6 @@ class RingSelector(Selector):
     def select(self, sticky_hash: int) -> int | None:
         """The consumer on the lowest point not below the hash, or else on the lowest point of all."""
         return self._ring.owner_of(sticky_hash)
-
-    def ranges(self) -> list[HashRangeOf]:
-        """The ranges as the broker reports them, ascending."""
-        return list(self.range_columns().rows)
-
-    @abstractmethod
-    def range_columns(self) -> RangeColumns:
-        """The same ranges as columns."""
 
     def routing(self) -> Routing:
         """The owner of every hash."""
@@ -151,7 +142,7 @@ class RingSelector(Selector):
                     break
             else:
                 return None
-        return members if reported.consumers <= set(members) else None
+        return members if reported.by_consumer.keys() <= members.keys() else None
 
     @staticmethod
     def _ends_at(points: Int64Array, consumer: int, reported: ReportedRanges) -> bool:
@@ -159,7 +150,7 @@ class RingSelector(Selector):
         if not ends.size:
             return True
         # The range after the highest point ends at no point.
-        ends = ends[ends != reported.ranges[-1][1]]
+        ends = ends[ends != reported.ends[-1]]
         return bool(np.isin(ends, points).all())
 
     @abstractmethod

@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing
+from dispatch_audit.pipeline.assignment.ranges.routing import Routing
 from dispatch_audit.pipeline.errors import AssignmentError
 
 OwnerOf = Callable[[int, int], int]
@@ -78,20 +77,12 @@ class Selector(ABC):
         return True
 
     @abstractmethod
-    def ranges(self) -> list[HashRangeOf]:
-        """The ranges as the broker reports them, ascending."""
-
-    def range_columns(self) -> RangeColumns:
-        """The same ranges as columns."""
-        return RangeColumns.of(self.ranges())
-
-    def reported(self) -> ReportedRanges:
-        """The ranges in the form of a broker's report, for comparison."""
-        return ReportedRanges(self.ranges())
+    def ranges(self) -> ReportedRanges:
+        """The ranges as the broker reports them."""
 
     def agrees(self, reported: ReportedRanges) -> bool:
         """Whether a broker's report shows this assignment."""
-        return self.reported() == reported
+        return self.ranges() == reported
 
     @abstractmethod
     def select(self, sticky_hash: int) -> int | None:
@@ -110,6 +101,10 @@ class Selector(ABC):
         twin = copy(self)
         twin._consumers = set(self._consumers)
         return twin
+
+    @abstractmethod
+    def emptied(self) -> "Selector":
+        """A selector of the same settings that no consumer has joined yet, as a reset makes one."""
 
     def commute(self, one: Change, other: Change) -> bool:
         """Whether two joins or leaves give the same structure in either order.
@@ -169,10 +164,10 @@ class Selector(ABC):
         """Removes the hashes of a consumer that `_place` accepted."""
 
 
-def with_change(selector: Selector, change: Change, fresh: Callable[[], Selector]) -> Selector:
-    """Applies a membership change to `selector` and returns it; a reset returns a `fresh` one instead."""
+def with_change(selector: Selector, change: Change) -> Selector:
+    """Applies a membership change to `selector` and returns it; a reset returns an empty one instead."""
     if change.kind == "reset":
-        return fresh()
+        return selector.emptied()
     if change.kind == "leave":
         selector.remove(change.consumer)
     else:

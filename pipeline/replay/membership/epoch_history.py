@@ -82,7 +82,7 @@ class EpochHistory:
     @property
     def ranges(self) -> Mapping[int, frozenset[tuple[int, int]]]:
         """The ranges in force, by the trace's number of the consumer."""
-        return {} if self.in_force is None else self.in_force.ranges_of
+        return {} if self.in_force is None else self.in_force.owned.by_consumer
 
     def open(self, epoch: OpenedEpoch | None) -> None:
         """Takes the epoch that the next change begins; None: that change begins none."""

@@ -33,8 +33,8 @@ from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, G
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
-from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
-from dispatch_audit.pipeline.replay.timeline.reported_ranges import View, view_of
+from dispatch_audit.pipeline.replay.timeline.presence_bounds import passages, precedence
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import View, view_of
 
 
 @checkpointed("membership")
@@ -144,16 +144,16 @@ class Membership:
     def _place(self, cluster: list[Bracket], view: View | None) -> Iterator[steps.Step]:
         """Lets overlapping changes take effect, in an order that their evidence allows."""
         # The row that opens the bracket stays, because its time is needed.
-        bounds = [self._changes.bounds.of(b) for b in cluster]
+        bounds = [b.bounds for b in cluster]
         yield from self._advance(min(after for after, _ in bounds) - 1)
         self._changes.remove(cluster)
-        bounds = [self._changes.bounds.of(b) for b in cluster]
+        bounds = [b.bounds for b in cluster]
         over = max(before for _, before in bounds)
-        known = precedence(cluster, self._changes.bounds, self._there_after(cluster, over, view))
+        known = precedence(cluster, self._there_after(cluster, over, view))
         if self._depends_on_earlier_rows:
             yield from self._released_rows()
         yield from self._open_dispatcher(cluster)
-        brief = self._changes.passages(cluster)
+        brief = passages(cluster, self._changes.views)
         entered = [_change(bracket) for bracket in cluster]
         self.one_sided.note_changes(cluster, bounds)
         perhaps_empty = len(cluster) > 1 and may_be_empty(self.connected, entered, known)
@@ -167,7 +167,7 @@ class Membership:
         for done, (number, (at, _)) in enumerate(zip(ordered.order, located, strict=True)):
             # A snapshot that shows a later change was taken after this one too.
             yield from self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
-            self._changes.bounds.place(cluster[number], at)
+            cluster[number].take_effect(at)
             yield from self._released_rows()
             yield from self._take_effect(cluster[number], at, given_up[done], perhaps_empty)
 
@@ -193,7 +193,7 @@ class Membership:
         self, change: Bracket, at: TracePoint, given_up: GivenUp, perhaps_empty: bool
     ) -> Iterator[steps.Step]:
         """Applies a change; the broker too changes the assignment first (contract 3.5, 3.6)."""
-        row, (since_us, until_us) = change.row, change.bounds_ts_us(self._skew_us)
+        row, (since_us, until_us) = change.row, change.bounds_ts_us
         # The point has the time of the row in front of the change, which may be long before it.
         at = at.not_before(since_us)
         if perhaps_empty:

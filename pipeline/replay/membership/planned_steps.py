@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.timeline.brackets import Side
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
-from dispatch_audit.pipeline.replay.timeline.reported_ranges import view_of
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import view_of
 
 _LOOKS: Final = (steps.SnapshotBegins, steps.SnapshotEnds)
 

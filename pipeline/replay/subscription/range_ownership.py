@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment import Epoch
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
-from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
@@ -59,7 +59,7 @@ class OwnedRanges(NamedTuple):
         until: the point at which they ended; None while they go on.
     """
 
-    held: RangeColumns
+    held: ReportedRanges
     epochs: Ints
     open: NDArray[np.bool_]
     beginnings: Mapping[int, Beginning]
@@ -70,7 +70,7 @@ class OwnedRanges(NamedTuple):
 
     def only(self, which: Ints) -> "OwnedRanges":
         """The ranges that an index selects."""
-        held = RangeColumns(self.held.starts[which], self.held.ends[which], self.held.owners[which])
+        held = ReportedRanges(self.held.starts[which], self.held.ends[which], self.held.owners[which])
         return self._replace(held=held, epochs=self.epochs[which], open=self.open[which])
 
 
@@ -83,7 +83,7 @@ class RangeOwnership:
     def __init__(self) -> None:
         """Starts before the first epoch."""
         nothing = np.empty(0, dtype=np.int64)
-        self._going_on = OwnedRanges(RangeColumns.of(()), nothing, nothing.astype(np.bool_), {}, {}, "")
+        self._going_on = OwnedRanges(ReportedRanges.of(()), nothing, nothing.astype(np.bool_), {}, {}, "")
         self._epoch = -1
         self._until: TracePoint | None = None
 

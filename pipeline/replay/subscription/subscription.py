@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
-from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import LatestRanges
 
 
 @checkpointed("subscription")

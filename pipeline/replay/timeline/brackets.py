@@ -1,6 +1,7 @@
 """Brackets of membership changes: the rows between which each took effect (TRACE_FORMAT, "Phases").
 
-The true moment lies between the two sides. If one side is missing, the other one and the recorder skew bound it.
+The true moment lies between the two sides. If one side is missing, the other one and the recorder skew bound it. Other
+rows and changes narrow these bounds.
 """
 
 from dataclasses import dataclass, field
@@ -8,6 +9,8 @@ from enum import Enum, auto
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 
 # The time after which an open bracket is never closed: the broker completes a membership change within milliseconds.
 WAIT_US_MAX = 5_000_000
@@ -20,6 +23,7 @@ class Bracket:
 
     Attributes:
         row: its row with most details.
+        among: the brackets of its subscription.
         start: its early side, None while only the late one was seen.
         end: its late side, None while only the early one was seen.
         join: for a leave, the join of the same consumer, which comes before it.
@@ -32,6 +36,7 @@ class Bracket:
     """
 
     row: MembershipEvent
+    among: "Brackets"
     start: TracePoint | None = None
     end: TracePoint | None = None
     join: "Bracket | None" = None
@@ -47,18 +52,50 @@ class Bracket:
         """Whether its only row may come before or after its moment."""
         return self.row.reason == CLOSED_BY_BROKER
 
-    def bounds_ts_us(self, skew_us: int) -> tuple[int, int]:
+    @property
+    def bounds_ts_us(self) -> tuple[int, int]:
         """The times between which the change took effect, as far as its sides and the skew show."""
+        skew_us = self.among.skew_us
         if self.start is None and self.end is not None:
             return self.end.ts_us - skew_us, self.end.ts_us
         assert self.start is not None
-        if self.row.reason == CLOSED_BY_BROKER:
+        if self.vague:
             return self.start.ts_us - skew_us, self.start.ts_us + skew_us
         return self.start.ts_us, self.end.ts_us if self.end is not None else self.start.ts_us + skew_us
 
+    @property
+    def bounds(self) -> Bounds:
+        """The seqs between which the change took effect, as far as rows so far and other changes show them."""
+        held = self.among.held
+        if self.start is not None and not self.vague:
+            after = self.start.seq
+        else:
+            after = held.point_before(self.bounds_ts_us[0]).seq
+        before = self.end.seq if self.end is not None else held.point_before(self.bounds_ts_us[1] + 1).seq + 1
+        if self.join is not None:
+            # However vague its rows are, a consumer leaves after it has joined.
+            after = max(after, self.join.placed.seq if self.join.placed is not None else self.join.bounds[0])
+        if self.seen_before is not None:
+            before = min(before, self.seen_before)
+        # Changes that have taken effect stay before all later ones.
+        after = max(after, self.seen_after, self.among.placed_seq)
+        return after, max(before, after + 1)
+
+    @property
+    def closed_consumers(self) -> set[int]:
+        """For a reset, the consumers that certainly joined before it: it closed them, unless they had left before."""
+        since = self.bounds[0]
+        joins = (other for other in self.among.open if other.row.kind == "join")
+        return self.among.joined.union(join.row.consumer for join in joins if join.bounds[1] <= since)
+
+    def take_effect(self, at: TracePoint) -> None:
+        """Notes that the change takes effect at a point; all that are open do later."""
+        self.placed = at
+        self.among.placed_seq = at.seq
+
     def waits_for(self, row: MembershipEvent) -> bool:
         """Whether `row` may be its late side; the answer depends on times of rows only, not on when it is asked."""
-        if self.end is not None or self.start is None or self.row.reason == CLOSED_BY_BROKER:
+        if self.end is not None or self.start is None or self.vague:
             return False
         return row.ts_us <= self.start.ts_us + WAIT_US_MAX
 
@@ -66,11 +103,11 @@ class Bracket:
         """Whether its early side was recorded at or before a time."""
         return self.start is not None and self.start.ts_us <= ts_us
 
-    def closed(self, newest_ts_us: int, skew_us: int) -> bool:
+    def closed(self, newest_ts_us: int) -> bool:
         """Whether no row after `newest_ts_us` can move its bounds."""
-        if self.start is not None and self.end is None and self.row.reason != CLOSED_BY_BROKER:
+        if self.start is not None and self.end is None and not self.vague:
             return newest_ts_us > self.start.ts_us + WAIT_US_MAX
-        return newest_ts_us > self.bounds_ts_us(skew_us)[1]
+        return newest_ts_us > self.bounds_ts_us[1]
 
 
 class Side(Enum):
@@ -83,24 +120,30 @@ class Side(Enum):
     REFUSED = auto()  # the consumers known so far make it impossible
 
 
-@checkpointed("paired_sides")
-class PairedSides:
-    """Pairs the sides of membership changes as their rows arrive.
+@checkpointed("brackets")
+class Brackets:
+    """The brackets of one subscription: pairs the sides of its membership changes as their rows arrive.
 
     Attributes:
+        held: the rows that are held.
+        skew_us: the recorder skew.
         open: brackets in the order of their first row, until the caller removes them.
+        placed_seq: the row after which the last change took effect; -1: none has.
     """
 
-    __slots__ = ("_joins", "_left", "_resetting", "open")
+    __slots__ = ("_joins", "_left", "_resetting", "held", "open", "placed_seq", "skew_us")
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldRows, skew_us: int) -> None:
+        self.held = held
+        self.skew_us = skew_us
         self.open: list[Bracket] = []
+        self.placed_seq = -1
         self._joins: dict[int, Bracket] = {}
         self._left: set[int] = set()
         self._resetting = False
 
-    def add(self, row: MembershipEvent, skew_us: int) -> Side:
-        """Takes the next row in the order of seq, and the recorder skew; returns the role of the row."""
+    def add(self, row: MembershipEvent) -> Side:
+        """Takes the next row in the order of seq; returns its role."""
         if row.kind == "join" and row.consumer < 0:
             return Side.REPEATED  # the broker refused the join, so there is no consumer
         if row.late and self._began(row):
@@ -112,7 +155,7 @@ class PairedSides:
             return Side.REFUSED
         if row.kind == "leave" and row.consumer not in self._joins:
             return Side.EARLY
-        self._begin(row, skew_us)
+        self._begin(row)
         return Side.FIRST
 
     @property
@@ -129,14 +172,14 @@ class PairedSides:
             return row.consumer in self._joins and self._joins[row.consumer].end is None
         return row.consumer in self._left
 
-    def _begin(self, row: MembershipEvent, skew_us: int) -> None:
+    def _begin(self, row: MembershipEvent) -> None:
         at = TracePoint(row.seq, row.ts_us)
-        bracket = Bracket(row, end=at) if row.late else Bracket(row, start=at)
+        bracket = Bracket(row, self, end=at) if row.late else Bracket(row, self, start=at)
         self.open.append(bracket)
         if row.kind == "join":
             self._joins[row.consumer] = bracket
             # Clients may return before the end of the reset is recorded, but they join the new dispatcher.
-            began_us, _ = bracket.bounds_ts_us(skew_us)
+            began_us, _ = bracket.bounds_ts_us
             for other in self.open:
                 if other.row.kind == "reset" and other.waits_for(row) and other.began_by(began_us):
                     other.end = at

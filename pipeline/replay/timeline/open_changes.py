@@ -5,18 +5,16 @@ from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent
-from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, PairedSides, Side
-from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Brackets, Side
 from dispatch_audit.pipeline.replay.timeline.held_rows import HashesOf, HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
     note_resets,
     note_view,
-    passages,
     separated,
     shown,
 )
-from dispatch_audit.pipeline.replay.timeline.reported_ranges import View
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import View
 
 # The largest number of changes that are ordered by one snapshot.
 _SEGMENT_MAX: Final = 200
@@ -29,30 +27,27 @@ class OpenChanges:
     """The open brackets of one subscription, and what narrows them.
 
     Attributes:
-        bounds: between which rows each change took effect.
         views: the assignments in snapshots that may show open changes, in the order in which they were taken.
     """
 
-    __slots__ = ("_held", "_paired", "_skew_us", "_undecided_rows_max", "bounds", "views")
+    __slots__ = ("_brackets", "_held", "_undecided_rows_max", "views")
 
     def __init__(self, held: HeldRows, skew_us: int, undecided_rows_max: int) -> None:
         """Takes the rows that are held, the recorder skew, and for how many rows an open order waits for evidence."""
         self.views: list[View] = []
         self._held = held
-        self._skew_us = skew_us
         self._undecided_rows_max = undecided_rows_max
-        self._paired = PairedSides()
-        self.bounds = ChangeBounds(held, self._paired, skew_us)
+        self._brackets = Brackets(held, skew_us)
 
     def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq; returns its role."""
-        return self._paired.add(row, self._skew_us)
+        return self._brackets.add(row)
 
     def remove(self, changes: Sequence[Bracket]) -> None:
         """Removes changes, whose points are located next."""
         for bracket in changes:
             # Of many that are open it is among the first.
-            self._paired.open.remove(bracket)
+            self._brackets.open.remove(bracket)
 
     def drop_views(self, seq: int, shown_by: Collection[int]) -> None:
         """Drops the snapshots that were taken up to a row, except some: they may show another change at that row."""
@@ -62,7 +57,7 @@ class OpenChanges:
     @property
     def first_seq(self) -> int:
         """The row after which the first of the changes may have taken effect; `NEVER`: none is open."""
-        return min((self.bounds.of(b)[0] for b in self._paired.open), default=NEVER)
+        return min((b.bounds[0] for b in self._brackets.open), default=NEVER)
 
     def floors(self) -> Mapping[int, int]:
         """For each open bracket, by its identity, a row before which neither it nor a bracket opened later begins.
@@ -71,14 +66,10 @@ class OpenChanges:
         """
         floors: dict[int, int] = {}
         lowest = NEVER
-        for bracket in reversed(self._paired.open):
-            lowest = min(lowest, self.bounds.of(bracket)[0])
+        for bracket in reversed(self._brackets.open):
+            lowest = min(lowest, bracket.bounds[0])
             floors[id(bracket)] = lowest
         return floors
-
-    def passages(self, cluster: Sequence[Bracket]) -> list[tuple[int, int]]:
-        """See `presence_bounds.passages`."""
-        return passages(cluster, self.views, self.bounds)
 
     def ready(
         self, final: bool, certain_us: int, floors: Mapping[int, int], hashes_of: HashesOf
@@ -95,10 +86,10 @@ class OpenChanges:
             The changes, with the first snapshot that shows the ranges after all of them if they are several and there
             is one; None: nothing is open, or it has to wait.
         """
-        if not self._paired.open:
+        if not self._brackets.open:
             return None
         cluster = self._first_cluster(floors)
-        if not final and not all(b.closed(certain_us, self._skew_us) for b in cluster):
+        if not final and not all(b.closed(certain_us) for b in cluster):
             return None
         self._narrow(cluster, hashes_of)
         if len(cluster) > 1:
@@ -112,13 +103,13 @@ class OpenChanges:
 
     def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
         """Whether overlapping changes have waited long enough for a snapshot that shows their order."""
-        last_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
-        first = min(self.bounds.of(b)[0] for b in cluster)
+        last_us = max(b.bounds_ts_us[1] for b in cluster)
+        first = min(b.bounds[0] for b in cluster)
         return certain_us > last_us + WAIT_US_MAX and self._held.count_after(first) > self._undecided_rows_max
 
     def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `floors`."""
-        opened, looked_at = self._paired.open, _FIRST_LOOK
+        opened, looked_at = self._brackets.open, _FIRST_LOOK
         while True:
             cluster, until = self._cluster_among(opened[:looked_at])
             if looked_at >= len(opened) or floors[id(opened[looked_at])] >= until:
@@ -127,13 +118,13 @@ class OpenChanges:
 
     def _cluster_among(self, changes: Sequence[Bracket]) -> tuple[list[Bracket], int]:
         """The earliest of these changes whose brackets overlap, and the row by which all of them have happened."""
-        bounds = {id(b): self.bounds.of(b) for b in changes}
-        by_start = sorted(changes, key=lambda b: (*bounds[id(b)], b.bounds_ts_us(self._skew_us)[0]))
+        bounds = {id(b): b.bounds for b in changes}
+        by_start = sorted(changes, key=lambda b: (*bounds[id(b)], b.bounds_ts_us[0]))
         cluster: list[Bracket] = []
         until, until_us = -1, 0
         for bracket in by_start:
             after, before = bounds[id(bracket)]
-            since_us, before_us = bracket.bounds_ts_us(self._skew_us)
+            since_us, before_us = bracket.bounds_ts_us
             # If no row lies between two changes, only their times show that one ended before the other began.
             alone = (bracket.vague or bracket.start is None) and since_us > until_us
             if cluster and (after >= until or alone or all(separated(other, bracket) for other in cluster)):
@@ -150,10 +141,10 @@ class OpenChanges:
         """
         if len(changes) < 2:
             return [*changes]
-        staying = [self.bounds.of(b)[1] for b in changes if b.row.kind == "join" and b.leave is None]
+        staying = [b.bounds[1] for b in changes if b.row.kind == "join" and b.leave is None]
 
         def ends(bracket: Bracket) -> tuple[int, int]:
-            after, before = self.bounds.of(bracket)
+            after, before = bracket.bounds
             if bracket.row.kind == "reset":
                 before = min([before, *(joined for joined in staying if joined > after)])
             # At one row: a restart ends after its consumers are gone and before new ones join; joins precede leaves.
@@ -163,19 +154,19 @@ class OpenChanges:
 
     def _narrow(self, cluster: Sequence[Bracket], hashes_of: HashesOf) -> None:
         """Narrows the bounds of changes by the dispatches and snapshots among them."""
-        bounds = [self.bounds.of(b) for b in cluster]
+        bounds = [b.bounds for b in cluster]
         after, before = min(after for after, _ in bounds), max(before for _, before in bounds)
         decisions = self._held.decisions(after, before, hashes_of)
         if decisions.seq.size:
-            note_dispatches(cluster, decisions, self.bounds)
+            note_dispatches(cluster, decisions)
         self._narrow_leaves([b.leave for b in cluster if b.leave is not None])
         views = [view for view in self.views if after <= view.until.seq and view.since.seq < before]
         for view in views:
-            note_view(cluster, view, self.bounds)
+            note_view(cluster, view)
         # Who is seen after a restart was not closed by it; which leaves it caused decides what snapshots show.
-        if note_resets(cluster, self.bounds):
+        if note_resets(cluster):
             for view in views:
-                note_view(cluster, view, self.bounds)
+                note_view(cluster, view)
 
     def _narrow_leaves(self, leaves: Sequence[Bracket]) -> None:
         """Narrows the bounds of leaves whose joins are looked at.
@@ -184,25 +175,25 @@ class OpenChanges:
         not joined.
         """
         for leave in leaves:
-            after, before = self.bounds.of(leave)
+            after, before = leave.bounds
             for view in (view for view in self.views if after <= view.until.seq and view.since.seq < before):
-                note_view([leave], view, self.bounds)
+                note_view([leave], view)
 
     def _view_after(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
-        before = max(self.bounds.of(b)[1] for b in cluster)
-        last_seq = self._held.seq_after(min(self.bounds.of(b)[0] for b in cluster), self._undecided_rows_max)
+        before = max(b.bounds[1] for b in cluster)
+        last_seq = self._held.seq_after(min(b.bounds[0] for b in cluster), self._undecided_rows_max)
         for view in self.views:
             if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
-                happened = [shown(view, b, self.bounds) for b in self._paired.open]
+                happened = [shown(view, b) for b in self._brackets.open]
                 if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
         return None
 
     def _shown_by(self, view: View, cluster: list[Bracket], hashes_of: HashesOf) -> list[Bracket]:
         """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
-        others = [b for b in self._paired.open if b not in cluster and shown(view, b, self.bounds)]
-        note_view([*cluster, *others], view, self.bounds)
+        others = [b for b in self._brackets.open if b not in cluster and shown(view, b)]
+        note_view([*cluster, *others], view)
         if others:
             self._narrow(others, hashes_of)
         return self._in_order([*cluster, *others])

@@ -12,19 +12,18 @@ import numpy as np
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.resolve import closed
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
-from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
-from dispatch_audit.pipeline.replay.timeline.reported_ranges import View
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import View
 
 
-def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds: ChangeBounds) -> None:
+def note_dispatches(changes: Sequence[Bracket], evidence: Evidence) -> None:
     """Moves joins before the first dispatch to the consumer, and leaves and restarts after the last decision for it."""
     for bracket in changes:
-        inside = evidence.between(*bounds.of(bracket))
+        inside = evidence.between(*bracket.bounds)
         if not inside.seq.size:
             continue
         if bracket.row.kind == "reset":
-            seqs = inside.seq[np.isin(inside.consumers, [*bounds.closed_by(bracket)])]
+            seqs = inside.seq[np.isin(inside.consumers, [*bracket.closed_consumers])]
         else:
             seqs = inside.seq[inside.consumers == bracket.row.consumer]
         if not seqs.size:
@@ -36,11 +35,11 @@ def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds: Chan
             bracket.seen_after = int(seqs[-1])
 
 
-def note_view(changes: Sequence[Bracket], view: View, bounds: ChangeBounds) -> None:
+def note_view(changes: Sequence[Bracket], view: View) -> None:
     """Moves the bounds of changes to the side of the snapshot on which they happened."""
     for bracket in changes:
-        happened = shown(view, bracket, bounds)
-        after, before = bounds.of(bracket)
+        happened = shown(view, bracket)
+        after, before = bracket.bounds
         if happened and after <= view.until.seq:
             bracket.shown_by.add(view.snapshot)
             bracket.seen_before = min(before, view.until.seq + 1)
@@ -49,38 +48,37 @@ def note_view(changes: Sequence[Bracket], view: View, bounds: ChangeBounds) -> N
             bracket.seen_after = max(after, view.since.seq)
 
 
-def precedence(changes: Sequence[Bracket], bounds: ChangeBounds, there: Collection[int]) -> Precedence:
+def precedence(changes: Sequence[Bracket], there: Collection[int]) -> Precedence:
     """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively.
 
     Args:
         changes: the changes.
-        bounds: between which rows each took effect.
         there: consumers that a snapshot or a dispatch after all of the changes shows.
     """
     if len(changes) == 1:
         return np.zeros((1, 1), dtype=np.bool_)
-    after, before = np.array([bounds.of(bracket) for bracket in changes], dtype=np.int64).T
+    after, before = np.array([bracket.bounds for bracket in changes], dtype=np.int64).T
     known: Precedence = after[None, :] >= before[:, None]
     for number, bracket in enumerate(changes):
         for other_number, other in enumerate(changes):
             known[number, other_number] |= other.join is bracket or separated(bracket, other)
     for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
-        closed_are_named = _names_closed(changes[reset], changes, bounds)
+        closed_are_named = _names_closed(changes[reset], changes)
         for number, bracket in enumerate(changes):
             if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
                 continue
             # A restart closes all consumers, so a consumer that is connected after it joined after it.
             leave = bracket if bracket.row.kind == "leave" else bracket.leave
-            survives = leave is None or not _overlaps(leave, changes[reset], bounds)
+            survives = leave is None or not _overlaps(leave, changes[reset])
             # Without rows for the closed consumers a missing row proves nothing, but a later dispatch or snapshot does.
             known[reset, number] |= survives and (closed_are_named or bracket.row.consumer in there)
-            known[number, reset] |= leave is not None and _closed_with(leave, changes[reset], bounds, closed_are_named)
+            known[number, reset] |= leave is not None and _closed_with(leave, changes[reset], closed_are_named)
     known = closed(known)
     # If rows contradict each other, no order is possible: then the given order is used.
     return np.triu(np.ones_like(known), 1) if (known & known.T).any() else known
 
 
-def note_resets(changes: Sequence[Bracket], bounds: ChangeBounds) -> bool:
+def note_resets(changes: Sequence[Bracket]) -> bool:
     """Moves leaves that a restart causes before its end; their rows may come a little later.
 
     Returns:
@@ -88,16 +86,16 @@ def note_resets(changes: Sequence[Bracket], bounds: ChangeBounds) -> bool:
     """
     moved = False
     for reset in (bracket for bracket in changes if bracket.row.kind == "reset"):
-        over, named = bounds.of(reset)[1], _names_closed(reset, changes, bounds)
+        over, named = reset.bounds[1], _names_closed(reset, changes)
         for bracket in changes:
-            after, before = bounds.of(bracket)
+            after, before = bracket.bounds
             inside = bracket.row.kind == "leave" and after < over < before
-            if inside and _closed_with(bracket, reset, bounds, named):
+            if inside and _closed_with(bracket, reset, named):
                 bracket.seen_before, moved = over, True
     return moved
 
 
-def passages(changes: Sequence[Bracket], views: Sequence[View], bounds: ChangeBounds) -> list[tuple[int, int]]:
+def passages(changes: Sequence[Bracket], views: Sequence[View]) -> list[tuple[int, int]]:
     """The pairs of a join and a leave that may lie before or after a snapshot, but not around it.
 
     Returns:
@@ -111,36 +109,35 @@ def passages(changes: Sequence[Bracket], views: Sequence[View], bounds: ChangeBo
         for join, leave in pairs
         if any(
             # A snapshot that leaves out ranges shows neither change, wherever it was taken.
-            view.ranges is not None and all(shown(view, b, bounds) is None for b in (join, leave))
+            view.ranges is not None and all(shown(view, b) is None for b in (join, leave))
             for view in views
         )
     ]
 
 
-def _overlaps(leave: Bracket, reset: Bracket, bounds: ChangeBounds) -> bool:
+def _overlaps(leave: Bracket, reset: Bracket) -> bool:
     """Whether a restart may have closed a consumer: the leave may have happened before the end of the restart."""
-    return bounds.of(leave)[0] < bounds.of(reset)[1]
+    return leave.bounds[0] < reset.bounds[1]
 
 
-def _names_closed(reset: Bracket, changes: Sequence[Bracket], bounds: ChangeBounds) -> bool:
+def _names_closed(reset: Bracket, changes: Sequence[Bracket]) -> bool:
     """Whether rows name consumers that a restart closed."""
-    return any(b.vague and b.row.kind == "leave" and _overlaps(b, reset, bounds) for b in changes)
+    return any(b.vague and b.row.kind == "leave" and _overlaps(b, reset) for b in changes)
 
 
-def _closed_with(leave: Bracket, reset: Bracket, bounds: ChangeBounds, named: bool) -> bool:
+def _closed_with(leave: Bracket, reset: Bracket, named: bool) -> bool:
     """Whether a consumer was gone when a restart was over: the restart closed it, or it had left before.
 
     Args:
         leave: its leave.
         reset: the restart.
-        bounds: between which rows each took effect.
         named: whether rows name consumers that the restart closed. If so, a consumer with another row, which may have
             joined after the restart, may have left after it as well.
     """
-    if not _overlaps(leave, reset, bounds):
+    if not _overlaps(leave, reset):
         return False
     join = leave.join
-    was_there = join is None or join.placed is not None or bounds.of(join)[1] <= bounds.of(reset)[0]
+    was_there = join is None or join.placed is not None or join.bounds[1] <= reset.bounds[0]
     return was_there or leave.vague or not named
 
 
@@ -149,22 +146,22 @@ def separated(one: Bracket, other: Bracket) -> bool:
     return not one.shown_by.isdisjoint(other.hidden_from)
 
 
-def shown(view: View, bracket: Bracket, bounds: ChangeBounds) -> bool | None:
+def shown(view: View, bracket: Bracket) -> bool | None:
     """Whether a change had happened when a snapshot was taken; None: the snapshot does not show it."""
-    after, before = bounds.of(bracket)
-    if before <= view.since.seq:
-        return True
-    if after > view.until.seq:
+    after, before = bracket.bounds
+    if before <= view.since.seq or after > view.until.seq:
+        return before <= view.since.seq
+    if bracket.row.kind == "reset":
+        return None if view.listed.isdisjoint(bracket.closed_consumers) else False
+    listed = bracket.row.consumer in view.listed
+    if bracket.row.kind == "leave" and listed:
         return False
-    restarts, listed = bracket.row.kind == "reset", bracket.row.consumer in view.listed
-    if not view.listed.isdisjoint(bounds.closed_by(bracket)) if restarts else bracket.row.kind == "leave" and listed:
-        return False
-    if restarts or view.ranges is None:
+    if view.ranges is None:
         # The snapshot may leave out consumers, and it lists a consumer before the selector has a range for it.
         return None
-    if bracket.row.kind == "join":
-        # A consumer that is not listed has not joined, unless it has already left.
-        gone = bracket.leave is not None and bounds.of(bracket.leave)[0] <= view.until.seq
-        return True if listed else None if gone else False
-    there = bracket.join is None or bracket.join.placed is not None or bounds.of(bracket.join)[1] <= view.since.seq
-    return True if bracket.row.kind == "leave" and there else None
+    if bracket.row.kind == "leave":
+        join = bracket.join
+        return True if join is None or join.placed is not None or join.bounds[1] <= view.since.seq else None
+    # A consumer that is not listed has not joined, unless it has already left.
+    may_have_left = bracket.leave is not None and bracket.leave.bounds[0] <= view.until.seq
+    return None if may_have_left and not listed else listed

@@ -147,7 +147,7 @@ def _fits_bounds(selector: Selector, reported: Sequence[ReportedAssignment]) -> 
     one = selector.copy()
     one.add(0, _SAMPLE[0])
     ranges = one.ranges()
-    bounds = (ranges[0][0], ranges[-1][1])
+    bounds = int(ranges.starts[0]), int(ranges.ends[-1])
     return all(bounds == _bounds(seen) for seen in reported)
 
 

@@ -25,7 +25,7 @@ def position_text(position: int, positions: Sequence[tuple[int, int]] | None) ->
 def snapshot_of(state: DispatcherState, policy: DispatcherPolicy, positions: Sequence[tuple[int, int]] | None) -> str:
     """The state of a dispatcher as JSON, without the seqs that frame it."""
     ranges: dict[int, list[list[int]]] = {}
-    for start, end, consumer in state.selector.ranges():
+    for start, end, consumer in state.selector.ranges().rows:
         ranges.setdefault(consumer, []).append([start, end])
     cursor = state.cursor
     return json.dumps(

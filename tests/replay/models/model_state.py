@@ -136,7 +136,7 @@ class ModelState:
     def ranges(self) -> dict[int, list[tuple[int, int]]]:
         """The ranges of each consumer."""
         owned: dict[int, list[tuple[int, int]]] = {consumer.number: [] for consumer in self.consumers}
-        for start, end, number in self.selector.ranges():
+        for start, end, number in self.selector.ranges().rows:
             owned[number].append((start, end))
         return owned
 

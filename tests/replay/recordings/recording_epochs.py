@@ -124,7 +124,7 @@ def claims_of(epochs: Sequence[PlacedEpoch]) -> list[Claim]:
     for placed in epochs:
         epoch = placed.epoch
         joined |= epoch.names.keys()
-        owned = {consumer: list(ranges) for consumer, ranges in epoch.ranges_of.items()}
+        owned = {consumer: list(ranges) for consumer, ranges in epoch.owned.by_consumer.items()}
         present = frozenset(joined), frozenset(epoch.names)
         until = math.inf if placed.until is None else placed.until.seq
         claims.append(Claim(placed.since.seq, until, epoch.change, present, owned, placed.undecided))

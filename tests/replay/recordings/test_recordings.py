@@ -185,7 +185,7 @@ def test_epochs_are_those_of_the_broker(name: str) -> None:
         assert len(replayed.epochs) == len(of_group)
         for placed, row in zip(replayed.epochs, of_group, strict=True):
             reported = {(start, end, r["ci"]) for r in row["ranges"] for start, end in r["r"]}
-            assert set(placed.epoch.ranges) == reported, placed.epoch.change
+            assert set(placed.epoch.owned.rows) == reported, placed.epoch.change
             assert placed.undecided == ()
 
 

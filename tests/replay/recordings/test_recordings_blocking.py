@@ -26,7 +26,7 @@ def number_of(replay: Replay, consumer_name: str) -> int:
 def owned_by(replay: Replay, number: int) -> list[tuple[int, int]]:
     """The ranges of a consumer before anybody leaves, when all are there."""
     fullest = max(replay.epochs, key=lambda placed: len(placed.epoch.names))
-    return [(start, end) for start, end, owner in fullest.epoch.ranges if owner == number]
+    return [(start, end) for start, end, owner in fullest.epoch.owned.rows if owner == number]
 
 
 @of_each(["hung-consumer-4.0.8", "hung-consumer-4.2.4"])

@@ -105,7 +105,7 @@ def _left_its_holder_twice(replay: Replay, sticky_hash: int, holder: int, seq: i
     owners = []
     for placed in replay.epochs:
         if placed.since.seq < seq:
-            owners += [owner for start, end, owner in placed.epoch.ranges if start <= sticky_hash <= end]
+            owners += [owner for start, end, owner in placed.epoch.owned.rows if start <= sticky_hash <= end]
     return sum(before == holder != after for before, after in pairwise(owners)) >= 2
 
 

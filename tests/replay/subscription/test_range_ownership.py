@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
+from known_changes import join, leave, reset
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf
@@ -23,13 +24,13 @@ def epochs_of(kind: SelectorKind, consumers: Sequence[int]) -> list[Epoch]:
     inside: set[int] = set()
     for seq, consumer in enumerate(consumers, 1):
         if consumer == 9:
-            log.reset(seq)
+            reset(log, seq)
             inside.clear()
         elif consumer in inside:
-            log.leave(consumer, seq)
+            leave(log, consumer, seq)
             inside.remove(consumer)
         else:
-            log.join(consumer, f"c{consumer}", None, seq)
+            join(log, consumer, f"c{consumer}", seq)
             inside.add(consumer)
     return [*log.take_closed(), *([log.current] if log.current is not None else [])]
 
@@ -79,7 +80,7 @@ def test_of_each_epoch_the_ranges_are_those_that_hold_in_it(kind: SelectorKind, 
     found = all_of(epochs, cut)
     for epoch, since, until in epochs:
         inside = [tenure for tenure in found if holds(tenure, epoch.number)]
-        assert sorted(tenure.held for tenure in inside) == sorted(epoch.ranges)
+        assert sorted(tenure.held for tenure in inside) == sorted(epoch.owned.rows)
         assert all(tenure.name == epoch.names[tenure.held[2]] for tenure in inside)
         assert {t.began.since for t in inside if t.began.epoch == epoch.number} <= {since}
         assert {t.until for t in inside if t.last_epoch == epoch.number} <= {until}
@@ -102,7 +103,7 @@ def test_it_begins_with_the_change_that_gave_the_range() -> None:
 
 def test_what_was_before_epochs_that_nobody_knows_does_not_go_on_behind_them() -> None:
     first, _, third = placed(epochs_of("consistent_hashing", [1, 2, 2]))
-    assert first.epoch.ranges == third.epoch.ranges
+    assert first.epoch.owned.rows == third.epoch.owned.rows
     found = all_of([first, third])
     assert {t.until for t in found if t.began.epoch == first.epoch.number} == {first.until}
     assert {(t.began.epoch, t.began.since) for t in found if t.until is None} == {(2, third.since)}
@@ -111,10 +112,10 @@ def test_what_was_before_epochs_that_nobody_knows_does_not_go_on_behind_them() -
 def test_a_range_that_several_share_goes_on_for_each_of_them() -> None:
     log = AssignmentLog("consistent_hashing", points=5, profile="pulsar-3.0.0")
     for seq, name in enumerate(("same", "same", "other"), 1):
-        log.join(seq, name, None, seq)
+        join(log, seq, name, seq)
     assert log.current is not None
     epochs = placed([*log.take_closed(), log.current])
-    before = {(held[0], held[1]) for held in epochs[0].epoch.ranges}
+    before = {(held[0], held[1]) for held in epochs[0].epoch.owned.rows}
     rows = [row for row in all_of(epochs) if row.until is None]
     untouched = [row for row in rows if row.held[:2] in before]
     assert len(untouched) >= 2

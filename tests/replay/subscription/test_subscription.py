@@ -427,7 +427,7 @@ def test_the_policy_may_change_while_nobody_is_connected() -> None:
     log.dispatch(3, 2, LOWEST)
     replay = replayed(log.rows, settings={})
     assert replay.findings == []
-    assert [(placed.epoch.change, placed.epoch.ranges) for placed in replay.epochs if placed.epoch.ranges] == [
+    assert [(placed.epoch.change, placed.epoch.owned.rows) for placed in replay.epochs if placed.epoch.owned.rows] == [
         ("join c1", ((1, 65_535, 1),)),
         ("join c2", ((0, 65_535, 2),)),
         ("join c3", ((1, 65_535, 3),)),
@@ -504,6 +504,6 @@ def test_an_administrator_moving_mark_delete_makes_what_is_held_doubtful() -> No
 
 def test_settings_choose_the_selector() -> None:
     log = _two()
-    by_ring = replayed(log.rows, settings={}).epochs[-1].epoch.ranges
-    by_halves = replayed(log.rows, settings=AUTO_SPLIT).epochs[-1].epoch.ranges
+    by_ring = replayed(log.rows, settings={}).epochs[-1].epoch.owned.rows
+    by_halves = replayed(log.rows, settings=AUTO_SPLIT).epochs[-1].epoch.owned.rows
     assert len(by_ring) > len(by_halves) == 2

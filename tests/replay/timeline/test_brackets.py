@@ -3,9 +3,11 @@
 import pytest
 
 from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, PairedSides, Side
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Brackets, Side
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 
 SKEW = 10
+AMONG = Brackets(HeldRows(), SKEW)
 
 
 def _row(seq: int, kind: ChangeKind, consumer: int = 1, *, late: bool = False, reason: str = "") -> MembershipEvent:
@@ -14,8 +16,8 @@ def _row(seq: int, kind: ChangeKind, consumer: int = 1, *, late: bool = False, r
 
 def _sides(*rows: MembershipEvent) -> tuple[list[Side], list[tuple[int | None, int | None]]]:
     """What the rows turned out to be, and the seqs of the brackets that are open then."""
-    membership = PairedSides()
-    sides = [membership.add(row, SKEW) for row in rows]
+    membership = Brackets(HeldRows(), SKEW)
+    sides = [membership.add(row) for row in rows]
     return sides, [(b.start and b.start.seq, b.end and b.end.seq) for b in membership.open]
 
 
@@ -64,10 +66,10 @@ def test_a_join_of_who_is_there_is_refused() -> None:
 
 
 def test_why_a_consumer_left_is_known_from_either_side() -> None:
-    membership = PairedSides()
-    membership.add(_row(1, "join"), SKEW)
-    membership.add(_row(5, "leave"), SKEW)
-    membership.add(_row(6, "leave", late=True, reason="connection_closed"), SKEW)
+    membership = Brackets(HeldRows(), SKEW)
+    membership.add(_row(1, "join"))
+    membership.add(_row(5, "leave"))
+    membership.add(_row(6, "leave", late=True, reason="connection_closed"))
     assert membership.open[-1].row.reason == "connection_closed"
 
 
@@ -80,36 +82,36 @@ def test_who_joins_during_a_reset_joins_the_new_dispatcher() -> None:
 @pytest.mark.parametrize(("skew_us", "end"), [(200, 3), (201, None)])
 def test_who_may_have_joined_before_a_reset_does_not_end_it(skew_us: int, end: int | None) -> None:
     # The only row of the join was written when it was over, up to the skew after the join itself.
-    membership = PairedSides()
-    membership.add(_row(1, "reset", -1, reason="seek"), skew_us)
-    membership.add(_row(3, "join", late=True), skew_us)
+    membership = Brackets(HeldRows(), skew_us)
+    membership.add(_row(1, "reset", -1, reason="seek"))
+    membership.add(_row(3, "join", late=True))
     assert (membership.open[0].end and membership.open[0].end.seq) == end
 
 
 @pytest.mark.parametrize(
     ("bracket", "bounds"),
     [
-        (Bracket(_row(1, "join"), TracePoint(1, 100), TracePoint(9, 900)), (100, 900)),
-        (Bracket(_row(1, "join"), TracePoint(1, 100)), (100, 100 + SKEW)),
-        (Bracket(_row(9, "join", late=True), end=TracePoint(9, 900)), (900 - SKEW, 900)),
-        (Bracket(_row(5, "leave", reason="closed_by_broker"), TracePoint(5, 500)), (500 - SKEW, 500 + SKEW)),
+        (Bracket(_row(1, "join"), AMONG, TracePoint(1, 100), TracePoint(9, 900)), (100, 900)),
+        (Bracket(_row(1, "join"), AMONG, TracePoint(1, 100)), (100, 100 + SKEW)),
+        (Bracket(_row(9, "join", late=True), AMONG, end=TracePoint(9, 900)), (900 - SKEW, 900)),
+        (Bracket(_row(5, "leave", reason="closed_by_broker"), AMONG, TracePoint(5, 500)), (500 - SKEW, 500 + SKEW)),
     ],
     ids=["both sides", "start only", "end only", "closed by the broker"],
 )
 def test_what_bounds_the_moment_of_a_change(bracket: Bracket, bounds: tuple[int, int]) -> None:
-    assert bracket.bounds_ts_us(SKEW) == bounds
+    assert bracket.bounds_ts_us == bounds
 
 
 @pytest.mark.parametrize(
     ("bracket", "closes_us"),
     [
-        (Bracket(_row(1, "join"), TracePoint(1, 100), TracePoint(9, 900)), 901),
-        (Bracket(_row(1, "join"), TracePoint(1, 100)), 100 + WAIT_US_MAX + 1),
-        (Bracket(_row(9, "join", late=True), end=TracePoint(9, 900)), 901),
-        (Bracket(_row(5, "leave", reason="closed_by_broker"), TracePoint(5, 500)), 500 + SKEW + 1),
+        (Bracket(_row(1, "join"), AMONG, TracePoint(1, 100), TracePoint(9, 900)), 901),
+        (Bracket(_row(1, "join"), AMONG, TracePoint(1, 100)), 100 + WAIT_US_MAX + 1),
+        (Bracket(_row(9, "join", late=True), AMONG, end=TracePoint(9, 900)), 901),
+        (Bracket(_row(5, "leave", reason="closed_by_broker"), AMONG, TracePoint(5, 500)), 500 + SKEW + 1),
     ],
     ids=["both sides", "start only", "end only", "closed by the broker"],
 )
 def test_a_bracket_waits_for_what_may_still_come(bracket: Bracket, closes_us: int) -> None:
-    assert not bracket.closed(closes_us - 1, SKEW)
-    assert bracket.closed(closes_us, SKEW)
+    assert not bracket.closed(closes_us - 1)
+    assert bracket.closed(closes_us)

@@ -4,25 +4,25 @@ import pytest
 from local_replay import Log, replayed
 
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
-from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
 
 
 def looks_at_brackets(consumers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often the bounds of a change are asked for while so many consumers join and leave, one after the other."""
     asked = 0
-    bounds = ChangeBounds.of
+    bounds: property = vars(Bracket)["bounds"]
 
-    def counted(changes: ChangeBounds, bracket: Bracket) -> tuple[int, int]:
+    def counted(bracket: Bracket) -> tuple[int, int]:
         nonlocal asked
         asked += 1
-        return bounds(changes, bracket)
+        found: tuple[int, int] = bounds.__get__(bracket)
+        return found
 
     log = Log()
     for consumer in range(consumers):
         log.join(consumer)
         log.leave(consumer)
     with monkeypatch.context() as patched:
-        patched.setattr(ChangeBounds, "of", counted)
+        patched.setattr(Bracket, "bounds", property(counted))
         assert len(replayed(log.rows).changes) == 2 * consumers
     return asked
 

@@ -10,17 +10,25 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
     MembershipEvent,
     TracePoint,
 )
-from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, PairedSides
-from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, Brackets
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
+
+
+def _brackets() -> Brackets:
+    held, seq = HeldRows(), np.arange(40)
+    held.push(no_events()._replace(seq=seq, ts_us=100 * seq, code=np.full(seq.size, Code.OTHER)))
+    return Brackets(held, skew_us=10)
+
+
+AMONG = _brackets()
 
 
 def _bracket(
     since: int, until: int, kind: ChangeKind, consumer: int, reason: str = "", join: Bracket | None = None
 ) -> Bracket:
     row = MembershipEvent(since, since * 100, kind, False, consumer, f"c{consumer}", False, False, (), reason)
-    return Bracket(row, start=TracePoint(since, since * 100), end=TracePoint(until, until * 100), join=join)
+    return Bracket(row, AMONG, start=TracePoint(since, since * 100), end=TracePoint(until, until * 100), join=join)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +45,7 @@ def test_who_left_by_itself_may_have_come_and_gone_after_a_reset_that_names_whom
     join = _bracket(12, 22, "join", 2)
     leave = _bracket(15, 30, "leave", 2, of_it, join)
     join.leave = leave
-    held = HeldRows()
-    seq = np.arange(40)
-    held.push(no_events()._replace(seq=seq, ts_us=100 * seq, code=np.full(seq.size, Code.OTHER)))
-    bounds = ChangeBounds(held, PairedSides(), skew_us=10)
-    known = precedence([other, reset, join, leave], bounds, ())
+    known = precedence([other, reset, join, leave], ())
     assert known[0, 1]
     assert (known[2, 1], known[3, 1]) == (certainly_before, certainly_before)
     assert not known[1, 2:].any()

@@ -47,7 +47,7 @@ def snapshot(log: Log, kind: SelectorKind, *consumers: int, points: int = 100) -
     for consumer in consumers:
         selector.add(consumer, f"c{consumer}")
     ranges: dict[int, list[list[int]]] = {consumer: [] for consumer in consumers}
-    for start, end, consumer in selector.ranges():
+    for start, end, consumer in selector.ranges().rows:
         ranges[consumer].append([start, end])
     log.now_us += 200_000
     seq = len(log.rows)

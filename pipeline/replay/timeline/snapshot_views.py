@@ -33,7 +33,7 @@ class View(NamedTuple):
         """The ranges of all consumers, in their order: made anew, because few snapshots decide anything."""
         if self.ranges is None:
             return None
-        return ReportedRanges((*both, consumer) for consumer, of_one in self.ranges for both in of_one)
+        return ReportedRanges.of((*both, consumer) for consumer, of_one in self.ranges for both in of_one)
 
 
 def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
