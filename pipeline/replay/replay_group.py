@@ -29,6 +29,9 @@ from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRan
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial, weigh_selector
+from dispatch_audit.pipeline.replay.verdicts.all_rules import findings_by_rule
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.mixed_batches import mixed_key_batches
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
 
 # Owned ranges that are kept until they become rows: a quiet partition has one payload of them, and memory a bound.
@@ -65,30 +68,23 @@ def replay_group(
         StateError: this version cannot continue from `before`.
     """
     if config.recorded_by != BROKER:
-        with _named(group):
-            for table, columns in outside_tables(group, chunks, config, findings_per_rule_max):
-                yield table, with_finding_ids(columns) if table == "violations" else columns
-        return
-    if before is None:
-        subscription = Subscription(config) if observer is None else observed_subscription(config, observer)
-        known = Known(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
+        found, recorders = outside_tables(chunks, config, findings_per_rule_max), ONE
     else:
-        known = read_checkpoint(before, config)
-    found = _replayed_group(
-        group,
-        chunks,
-        config,
-        findings_per_rule_max,
-        known=known,
+        if before is None:
+            subscription = Subscription(config) if observer is None else observed_subscription(config, observer)
+            known = Known(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
+        else:
+            known = read_checkpoint(before, config)
         # What is observed goes by the selector that it is given.
-        begins=before is None and observer is None,
-        keep_state=keep_state,
-        recorders=recorders,
-    )
+        begins = before is None and observer is None
+        found = _replayed(group, chunks, config, findings_per_rule_max, known, begins, keep_state, recorders)
     with _named(group):
         for table, columns in found:
-            numbered = recorders.in_own_numbers(table, columns)
-            yield table, with_finding_ids(numbered) if table == "violations" else numbered
+            if columns:
+                rows = len(next(iter(columns.values())))
+                of_group = {"topic": [group.topic] * rows, "subscription": [group.subscription] * rows}
+                numbered = {**of_group, **recorders.in_own_numbers(table, columns)}
+                yield table, with_finding_ids(numbered) if table == "violations" else numbered
 
 
 @contextmanager
@@ -100,18 +96,17 @@ def _named(group: Group) -> Iterator[None]:
         raise LimitError(f"{group.topic}, subscription {group.subscription}: {error.args[0]}", error.way_out) from error
 
 
-def _replayed_group(
+def _replayed(
     group: Group,
     chunks: Iterable[PackedBatch],
     claimed: ReplayConfig,
     findings_per_rule_max: int,
-    *,
     known: Known,
     begins: bool,
     keep_state: bool,
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
-    """Yields the same with the replay's numbers of rows and consumers in the columns, but not in texts."""
+    """Yields the name of a table and its columns, with the replay's numbers of rows and consumers but not in texts."""
     transfers, refused = Transfers(recorders), 0
     parts = merged(_noted(transfers.among(chunks), known.senders))
     first: Sequence[Merged] = ()
@@ -127,11 +122,11 @@ def _replayed_group(
             replay.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)
         ended += range_ownership.follow(replay.take_epochs())
         if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
-            yield from _any("assignments", rows.assignments(*group, ended))
+            yield "assignments", rows.assignments(group, ended)
             ended = []
         of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)
-        yield from _any("refused", rows.refused(*group, [*part.repeated, *of_part], recorders))
+        yield "refused", rows.refused([*part.repeated, *of_part], recorders)
     if keep_state:
         replay.pass_time()
     else:
@@ -141,47 +136,34 @@ def _replayed_group(
     ended += range_ownership.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:
         payload = write_checkpoint(known, claimed)
-        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])
+        yield "state", columns_of([{"version": STATE_VERSION, "payload": payload}])
     counted.leave_out(transfers.rows, transfers.places)
     found = replay.so_far() if whole is None else whole
     if recorders is not ONE:
         found = dataclasses.replace(found, recorders=recorders)
-    yield from _any("assignments", rows.assignments(*group, [*ended, *range_ownership.going_on()]))
+    yield "assignments", rows.assignments(group, [*ended, *range_ownership.going_on()])
     of_rest = replay.take_refused()
-    yield from _any("refused", rows.refused(*group, of_rest, recorders))
+    yield "refused", rows.refused(of_rest, recorders)
     refused += len(of_rest)
-    coverage = rows.coverage(*group, counted, refused, found.seen, found.monitor.left_out.total())
-    sources = (
-        rows.dispatch_findings,
-        rows.stuck_findings,
-        rows.mismatch_findings,
-        rows.settings_findings,
-        rows.counter_findings,
-    )
-    findings = [of_rule for source in sources for of_rule in source(found, config, findings_per_rule_max)]
-    findings.append(rows.mixed_key_batches(senders, recorders))
+    context = FindingContext(found, config)
+    findings = [*findings_by_rule(context, findings_per_rule_max), mixed_key_batches(senders, recorders)]
     held = Counter[About]()
     if keep_state:
         to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)
-        held = rows.held_back(findings, [of_rule for source in sources for of_rule in source(to_the_end, config, 1)])
-    coverage = [row | rows.answers(found, findings, counted, refused, held) for row in coverage]
-    yield from _any("violations", rows.violations(*group, findings))
+        held = rows.held_back(findings, findings_by_rule(FindingContext(to_the_end, config), 1))
+    coverage = rows.coverage(counted, refused, found.seen, found.monitor.left_out.total())
+    yield "violations", rows.violations(findings, findings_per_rule_max)
     for table, found_rows in (
-        ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),
-        ("coverage", coverage),
-        ("draining", rows.draining(*group, found)),
-        ("blocking", rows.blocking(*group, found)),
-        ("capacity", rows.capacity(*group, found.monitor.samples)),
-        ("consumers", rows.consumers(*group, found)),
-        ("hot_keys", rows.hot_keys(*group, found, config.hot_keys_max)),
-        ("producers", rows.producers(*group, senders)),
+        ("metrics", rows.metrics(config.profile.rules, findings, coverage["completeness"])),
+        ("coverage", [coverage | rows.answers(context, findings, counted, refused, held)]),
+        ("draining", rows.draining(found)),
+        ("blocking", rows.blocking(found)),
+        ("capacity", rows.capacity(found.monitor.samples)),
+        ("consumers", rows.consumers(found)),
+        ("hot_keys", rows.hot_keys(found, config.hot_keys_max)),
+        ("producers", rows.producers(senders)),
     ):
-        yield from _any(table, columns_of(found_rows))
-
-
-def _any(table: str, columns: Columns) -> Iterator[tuple[str, Columns]]:
-    if columns:
-        yield table, columns
+        yield table, columns_of(found_rows)
 
 
 def _noted(chunks: Iterable[PackedBatch], senders: Producers) -> Iterator[PackedBatch]:

@@ -15,7 +15,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -39,11 +39,16 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
-from dispatch_audit.pipeline.replay.rows import counter_findings, dispatch_findings, mismatch_findings, stuck_findings
 from dispatch_audit.pipeline.replay.state.output import ENDINGS
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
-from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.judge import judged
+from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
+from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import mismatch_findings
+from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 TOPIC: Final = "persistent://public/default/orders"
 GROUP: Final = Group(TOPIC, "ks")
@@ -304,6 +309,11 @@ class Replay:
     refused: list[Refused]
     config: ReplayConfig
 
+    @cached_property
+    def context(self) -> FindingContext:
+        """What its verdicts depend on."""
+        return FindingContext(self.replayed, self.config)
+
     @property
     def findings(self) -> list[Finding]:
         """In the order of seq and rule."""
@@ -329,13 +339,13 @@ class Replay:
         """Of each finding, by its rule and seq, in the order of the replay."""
         found = self.replayed.findings
         names = [NAME_OF[rule] for rule in found.rule]
-        return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.replayed, self.config), strict=True))
+        return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.context), strict=True))
 
     @property
     def weighed(self) -> Counter[tuple[str, str]]:
         """How many findings there are by rule and severity, of dispatches, of what was stuck and of snapshots."""
         sources = (dispatch_findings, stuck_findings, mismatch_findings, counter_findings)
-        told = [of_rule for source in sources for of_rule in source(self.replayed, self.config, 0)]
+        told = [of_rule for source in sources for of_rule in source(self.context)]
         return Counter({(r.rule, severity): n for r in told for severity, n in r.counts.items() if n})
 
     @property

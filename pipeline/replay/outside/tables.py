@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.client_view import ClientView, Pair
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.packed_batch import Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
@@ -45,12 +45,11 @@ _TWO_HOLDERS: Final = _Shown(
 
 
 def outside_tables(
-    group: Group, chunks: Iterable[PackedBatch], config: ReplayConfig, findings_per_rule_max: int
+    chunks: Iterable[PackedBatch], config: ReplayConfig, findings_per_rule_max: int
 ) -> Iterator[tuple[str, Columns]]:
-    """Yields the name of a table and columns of at least one row for it.
+    """Yields the name of a table and its columns.
 
     Args:
-        group: the subscription on its topic partition.
         chunks: all its packed batches, ordered by their first seq.
         config: the configuration of the replay.
         findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
@@ -65,10 +64,8 @@ def outside_tables(
         if config.recorded_by == CLIENT:
             view.feed(part.events, part.membership, part.gaps)
         listed |= _listed(part)
-        of_part = [*part.contradicted, *part.repeated]
         refused += len(part.contradicted)
-        if of_part:
-            yield "refused", rows.refused(*group, of_part, ONE)
+        yield "refused", rows.refused([*part.contradicted, *part.repeated], ONE)
     shown: list[tuple[RuleName, int, list[Pair], _Shown]] = [
         ("first_delivery_order", view.compared, view.out_of_order, _OUT_OF_ORDER),
         ("single_holder", view.checked, view.two_holders, _TWO_HOLDERS),
@@ -87,16 +84,10 @@ def outside_tables(
         unjoined=len(listed),
         censored_by_gaps=0,
     )
-    answers = rows.answers_from_outside(counted.dispatches)
-    coverage = [row | answers for row in rows.coverage(*group, counted, refused, seen, 0)]
-    metrics = rows.metrics(*group, config.profile.rules, findings)
-    for table, columns in (
-        ("violations", rows.violations(*group, findings)),
-        ("metrics", columns_of(rows.with_completeness(metrics, coverage))),
-        ("coverage", columns_of(coverage)),
-    ):
-        if columns:
-            yield table, columns
+    coverage = rows.coverage(counted, refused, seen, 0) | rows.answers_from_outside(counted.dispatches)
+    yield "violations", rows.violations(findings, findings_per_rule_max)
+    yield "metrics", columns_of(rows.metrics(config.profile.rules, findings, coverage["completeness"]))
+    yield "coverage", columns_of([coverage])
 
 
 def _listed(part: Merged) -> set[int]:

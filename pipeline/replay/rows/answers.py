@@ -12,8 +12,8 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import unrecorded
-from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
@@ -21,17 +21,18 @@ _STUCK: Final = ("stalled", "draining_stuck")
 
 
 def answers(
-    found: ReplayResult, findings: Sequence[RuleFindings], counted: RowsSeen, refused: int, held: Counter[About]
+    context: FindingContext, findings: Sequence[RuleFindings], counted: RowsSeen, refused: int, held: Counter[About]
 ) -> dict[str, object]:
     """The columns.
 
     Args:
-        found: the result of the replay.
+        context: the subscription and its broker.
         findings: those of all rules.
         counted: the counts of the rows.
         refused: the number of rows that the replay refused.
         held: the number of findings that are held back, by the question that they are about.
     """
+    found = context.found
     judged = max(
         (f.checked for f in findings if RULES[f.rule].about == "order" and RULES[f.rule].counted in _OF_DISPATCHES),
         default=0,
@@ -52,9 +53,9 @@ def answers(
         "order_verdict": order_of(order, counted.dispatches, unjudged),
         "progress": progress,
         **_columns("held_up", held_up),
-        "held_up_by": None if held_up is None else _blamed(held_up, found),
+        "held_up_by": None if held_up is None else _blamed(held_up, context),
         **_columns("expected_wait", expected),
-        "missing": [*(waits_unseen if progress == "not_provable" else unjudged), *unrecorded(found)],
+        "missing": [*(waits_unseen if progress == "not_provable" else unjudged), *unrecorded(context)],
         "order_held_back": held["order"],
         "progress_held_back": held["progress"],
     }
@@ -152,6 +153,5 @@ def _columns(name: str, interval: Blocked | None) -> dict[str, object]:
     }
 
 
-def _blamed(interval: Blocked, found: ReplayResult) -> str | None:
-    names = Names(found.numbers, found.stays, found.recorders)
-    return None if interval.blocking == NOBODY else names.spoken(interval.blocking)
+def _blamed(interval: Blocked, context: FindingContext) -> str | None:
+    return None if interval.blocking == NOBODY else context.names.spoken(interval.blocking)

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
@@ -14,7 +15,7 @@ _BYTE_MAX: Final = 128
 """The number of values that an index of one byte distinguishes."""
 
 
-def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> Columns:
+def assignments(group: Group, parts: Sequence[OwnedRanges]) -> Columns:
     """A row for each owned range, as columns, because a consistent hashing ring has hundreds of ranges.
 
     The ranges of a part stand in the order of the changes with which they began: rows that say the same stand together.
@@ -40,8 +41,8 @@ def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> 
     because = [part.because or None for part in parts]
     throughout, of_its_part = pa.array(np.zeros(rows, dtype=np.int8)), _narrow(of_part, len(parts))
     return {
-        "topic": _texts([topic], throughout),
-        "subscription": _texts([subscription], throughout),
+        "topic": _texts([group.topic], throughout),
+        "subscription": _texts([group.subscription], throughout),
         "epoch": epochs,
         "last_epoch": _numbers([part.last_epoch for part in parts], of_its_part),
         "consumer": owners,

@@ -2,29 +2,31 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import CLAUSES, CLAUSES_OF_ALL, DRAINING, NAMES, UNEXPLAINED
-from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
 
 # The hashes of a consumer that a sentence names: those that waited most.
 _HASHES_MAX = 5
 
 
-def blocking(topic: str, subscription: str, found: ReplayResult) -> Rows:
+def blocking(found: ReplayResult) -> Rows:
     """A row for each interval in which entries waited, in the order of their beginnings."""
-    names = Names(found.numbers, found.stays, found.recorders)
-    waits = (_row(interval, names) for interval in found.reported_waits)
-    rows = [*_draining(found, names), *waits]
-    where = {"topic": topic, "subscription": subscription}
-    return [where | row for row in sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))]
+    names = Names(found)
+    rows = [_row(interval, _explanation(interval, names), names) for interval in found.reported_waits]
+    for episode in found.reported_waits_for_draining:
+        waited = _waited_for_draining(episode)
+        rows.append(_row(waited, _drained(waited, int(episode.held_at_start), names), names))
+    return sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))
 
 
-def _row(interval: Blocked, names: Names) -> dict[str, object]:
+def _row(interval: Blocked, explanation: str, names: Names) -> dict[str, Any]:
     bounds, is_open = interval.span, interval.span.ended_by == STILL_OPEN
     detail = dict(interval.detail)
     if interval.scope == "subscription":
@@ -32,7 +34,7 @@ def _row(interval: Blocked, names: Names) -> dict[str, object]:
     return {
         "scope": interval.scope,
         "cause": interval.cause,
-        "sticky_hash": None if interval.hash == UNKNOWN else interval.hash,
+        "sticky_hash": or_none(interval.hash),
         "consumer": names.number(interval.consumer),
         "consumer_name": names.name(interval.consumer),
         "blocking_consumer": names.number(interval.blocking),
@@ -46,7 +48,7 @@ def _row(interval: Blocked, names: Names) -> dict[str, object]:
         "root_positions": [position(*root) for root in interval.roots],
         "ended_by": None if is_open else ENDINGS[bounds.ended_by],
         "detail": json.dumps(detail) if detail else None,
-        "explanation": _explanation(interval, names),
+        "explanation": explanation,
     }
 
 
@@ -109,47 +111,34 @@ def _hashes(interval: Blocked) -> str:
     return f" ({noun} {', '.join(str(sticky_hash) for sticky_hash in hashes[:_HASHES_MAX])}{more})"
 
 
-def _draining(found: ReplayResult, names: Names) -> Rows:
-    """A row for each draining hash whose entries had to wait.
+def _waited_for_draining(episode: Any) -> Blocked:
+    """The interval in which entries of a draining hash had to wait, from a record of `EPISODE`.
 
-    The interval begins when the first of them had to wait. It ends when the hash stops draining, or returns to its
-    holder, because the hash blocks no consumer then.
+    It begins when the first of them had to wait. It ends when the hash stops draining, or returns to its holder, as it
+    then blocks no consumer.
     """
-    rows: Rows = []
-    for episode in found.reported_waits_for_draining:
-        to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), ENDINGS[episode.ended_by]
-        if episode.returned_seq != UNKNOWN:
-            to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), "returned"
-        is_open = ended_by == ENDINGS[STILL_OPEN]
-        root = position(episode.root_ledger, episode.root_entry)
-        seconds = float(episode.waited_us) / 1e6
-        rows.append(
-            {
-                "scope": "hash",
-                "cause": NAMES[DRAINING],
-                "sticky_hash": int(episode.hash),
-                "consumer": names.number(episode.new_owner),
-                "consumer_name": names.name(episode.new_owner),
-                "blocking_consumer": names.number(episode.holder),
-                "blocking_consumer_name": names.name(episode.holder),
-                "from_seq": int(episode.blocked_seq),
-                "to_seq": None if is_open else to_seq,
-                "from_ts_us": int(episode.blocked_ts),
-                "to_ts_us": None if is_open else to_ts,
-                "entries_waiting": int(episode.awaited),
-                "message_seconds": seconds,
-                "root_positions": [root],
-                "ended_by": None if is_open else ended_by,
-                "detail": None,
-                "explanation": (
-                    f"hash {episode.hash} moved to {names.spoken(episode.new_owner)}, but "
-                    f"{names.spoken(episode.holder)} still held {_held(int(episode.held_at_start), root)}; "
-                    f"{_cost(int(episode.awaited), seconds)}"
-                ),
-            }
-        )
-    return rows
+    to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), int(episode.ended_by)
+    if episode.returned_seq != UNKNOWN:
+        to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), BY_RETURN
+    return Blocked(
+        scope="hash",
+        cause=NAMES[DRAINING],
+        hash=int(episode.hash),
+        consumer=int(episode.new_owner),
+        blocking=int(episode.holder),
+        span=Interval(int(episode.blocked_seq), int(episode.blocked_ts), to_seq, to_ts, ended_by),
+        entries=int(episode.awaited),
+        waited_us=int(episode.waited_us),
+        roots=((int(episode.root_ledger), int(episode.root_entry)),),
+        detail={},
+    )
 
 
-def _held(held: int, oldest: str) -> str:
-    return f"entry {oldest} of it" if held == 1 else f"{entries(held)} of it, the oldest {oldest}"
+def _drained(interval: Blocked, held: int, names: Names) -> str:
+    """The explanation of a wait for a hash of which the holder had so many entries pending when it moved away."""
+    oldest = position(*interval.roots[0])
+    pending = f"entry {oldest} of it" if held == 1 else f"{entries(held)} of it, the oldest {oldest}"
+    return (
+        f"hash {interval.hash} moved to {names.spoken(interval.consumer)}, but {names.spoken(interval.blocking)} still "
+        f"held {pending}; {_cost(interval.entries, interval.waited_us / 1e6)}"
+    )

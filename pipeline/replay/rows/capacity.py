@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 
-def capacity(topic: str, subscription: str, samples: Sequence[Sample]) -> Rows:
+def capacity(samples: Sequence[Sample]) -> Rows:
     """A row for each interval between two samples."""
     rows: Rows = []
     for before, after in pairwise(samples):
@@ -19,8 +19,6 @@ def capacity(topic: str, subscription: str, samples: Sequence[Sample]) -> Rows:
         headroom = None if limit is None else limit - after.replay_size
         rows.append(
             {
-                "topic": topic,
-                "subscription": subscription,
                 "from_ts_us": before.ts_us,
                 "to_ts_us": after.ts_us,
                 "consumers": after.consumers,

@@ -12,7 +12,7 @@ import numpy as np
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, chosen
-from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
 
@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
 _BYTES_A_HASH = 80
 
 
-def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
+def consumers(found: ReplayResult) -> Rows:
     """A row for each consumer that was connected in the reported range."""
     total = sum(dispatched for dispatched, _ in found.counts.values())
     index_of = {number: index for index, number in enumerate(found.numbers)}
@@ -37,8 +37,6 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
         index = index_of[number]
         rows.append(
             {
-                "topic": topic,
-                "subscription": subscription,
                 "consumer": number,
                 "consumer_name": stay.row.name,
                 "joined_at_us": None if stay.joined is None else stay.joined.ts_us,
@@ -49,7 +47,8 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
                 "hash_share": found.hash_shares.get(number),
                 "traffic_share": dispatched / total if total else None,
                 **(_draining(by_holder[index], found.report_range) if index in by_holder else by_none),
-                **_joined(found.joins[index]),
+                "readPositionWhenJoining": _written(found.joins[index].reported),
+                "last_sent_position_when_joining": _written(found.joins[index].read),
                 "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(index)),
             }
         )
@@ -101,13 +100,6 @@ def _most_at_once(episodes: _Drained) -> int:
     # At one row ends count before beginnings.
     order = np.lexsort((steps, seqs))
     return int(np.cumsum(steps[order]).max(initial=0))
-
-
-def _joined(joined: Joined) -> dict[str, object]:
-    return {
-        "readPositionWhenJoining": _written(joined.reported),
-        "last_sent_position_when_joining": _written(joined.read),
-    }
 
 
 def _written(at: Sequence[int] | None) -> str | None:

@@ -7,9 +7,9 @@ from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none
 
 
-def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
+def draining(found: ReplayResult) -> Rows:
     """A row for each draining episode: from the move of a hash until its holder has no pending entry of it."""
-    names = Names(found.numbers, found.stays, found.recorders)
+    names = Names(found)
     rows: Rows = []
     # As plain numbers: a record looks up each field by name in Python.
     for values in found.reported_drainings.view(np.ndarray).tolist():
@@ -17,8 +17,6 @@ def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
         is_open = episode["ended_by"] == STILL_OPEN
         rows.append(
             {
-                "topic": topic,
-                "subscription": subscription,
                 "sticky_hash": episode["hash"],
                 "holder": names.number(episode["holder"]),
                 "holder_name": names.name(episode["holder"]),

@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 _Interval = tuple[int, int]
 
 
-def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) -> Rows:
+def hot_keys(found: ReplayResult, each_max: int) -> Rows:
     """A row for each hot key, and for each hot hash without a hot key.
 
     Hot keys are the `each_max` most dispatched ones; hot hashes are the `each_max` highest by dispatches, by pending
@@ -46,7 +46,7 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
     ):
         rows.append(
             {
-                **_hash_columns(topic, subscription, sticky, keys_on_hash, dispatched, peaks, blocked),
+                **_hash_columns(sticky, keys_on_hash, dispatched, peaks, blocked),
                 "key_id": key_id,
                 "ledger_id": ledger,
                 "entry_id": entry,
@@ -58,7 +58,7 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
     # No entry of the hash was dispatched, or so few that its keys were not kept.
     nothing = dict.fromkeys(("key_id", "ledger_id", "entry_id", "dispatched_share"), None)
     for sticky in unkeyed:
-        columns = _hash_columns(topic, subscription, sticky, 0, dispatched, peaks, blocked)
+        columns = _hash_columns(sticky, 0, dispatched, peaks, blocked)
         rows.append({**columns, **nothing, "dispatched": 0, "dispatched_error_max": error})
     return rows
 
@@ -104,8 +104,6 @@ def _times(hashes: KeyCounts, wanted: Sequence[int]) -> Mapping[int, int]:
 
 
 def _hash_columns(
-    topic: str,
-    subscription: str,
     sticky: int,
     keys_on_hash: int,
     dispatched: Mapping[int, int],
@@ -113,8 +111,6 @@ def _hash_columns(
     blocked: Mapping[int, float],
 ) -> dict[str, object]:
     return {
-        "topic": topic,
-        "subscription": subscription,
         "sticky_hash": sticky,
         "keys_on_hash": keys_on_hash,
         "hash_dispatched": dispatched.get(sticky, 0),

@@ -4,12 +4,10 @@ from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 
-def producers(topic: str, subscription: str, sent: Producers) -> Rows:
+def producers(sent: Producers) -> Rows:
     """A row for each producer of the topic."""
     return [
         {
-            "topic": topic,
-            "subscription": subscription,
             "producer_name": producer.producer,
             "entries": producer.entries,
             "messages": producer.messages,

@@ -7,20 +7,9 @@ from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
 
 
-def refused(topic: str, subscription: str, found: Iterable[Refused], recorders: Recorders) -> Columns:
+def refused(found: Iterable[Refused], recorders: Recorders) -> Columns:
     """A row for each; consumers are named by the recorders' own numbers."""
-    return columns_of(
-        [
-            {
-                "topic": topic,
-                "subscription": subscription,
-                "seq": row.seq,
-                "reason": row.reason,
-                "detail": _detail(row, recorders),
-            }
-            for row in found
-        ]
-    )
+    return columns_of([{"seq": row.seq, "reason": row.reason, "detail": _detail(row, recorders)} for row in found])
 
 
 def _detail(row: Refused, recorders: Recorders) -> str:

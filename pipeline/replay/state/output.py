@@ -26,6 +26,7 @@ BY_JOIN: Final = 8
 BY_GAP: Final = 9  # the rows that would end it may be missing
 BY_SETTINGS: Final = 10
 BY_DUE: Final = 11  # the time of its delivery has come
+BY_RETURN: Final = 12  # a draining hash returned to its holder
 ENDINGS: Final = (
     "ack",
     "redeliver",
@@ -39,6 +40,7 @@ ENDINGS: Final = (
     "gap",
     "settings",
     "due",
+    "returned",
 )
 
 # Why the kernel stops in front of a row (`Output.stop`).

@@ -9,13 +9,14 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
-from dispatch_audit.pipeline.contract.rules import MISROUTED
+from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
+from dispatch_audit.pipeline.replay.verdicts.naming import Names
 
 
 class Rejoin(NamedTuple):
@@ -34,6 +35,8 @@ class FindingContext:
 
     Attributes:
         found: the result of the replay.
+        config: the configuration of the replay.
+        names: of its consumers.
         exceptions: the exceptions of the contract for this release.
         drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
@@ -43,7 +46,8 @@ class FindingContext:
 
     def __init__(self, found: ReplayResult, config: ReplayConfig) -> None:
         self.found = found
-        self._config = config
+        self.config = config
+        self.names = Names(found)
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         self.drains = config.profile.dispatcher == "draining"
         self.skew_us = config.skew_us
@@ -52,11 +56,15 @@ class FindingContext:
 
     @cached_property
     def _bugs(self) -> Mapping[Symptom, tuple[str, ...]]:
-        return bugs_by_symptom(self._config.version, self._config.profile)
+        return bugs_by_symptom(self.config.version, self.config.profile)
 
     def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
         """The bugs with these symptoms that this broker can have (ids of `conf/known_bugs.toml`), in their order."""
         return tuple(bug for symptom in symptoms for bug in self._bugs[symptom])
+
+    def applies(self, rule: RuleName) -> bool:
+        """Whether a rule applies to the broker with its settings."""
+        return rule in self.config.profile.rules and self.config.broker.get(RULES[rule].needs) is not False
 
     def exception(self, exception: ExceptionId) -> ExceptionId | None:
         """The exception, if the contract of this broker has it."""
@@ -84,8 +92,8 @@ class FindingContext:
     @property
     def joins_move_hashes(self) -> bool:
         """Whether a join can move hashes between the others: on a ring whose points consumers share (contract 2.2)."""
-        shared = self._config.profile.ring_collision == "shared_by_modulo"
-        return shared and self._config.selector(sticky=False) == "consistent_hashing"
+        shared = self.config.profile.ring_collision == "shared_by_modulo"
+        return shared and self.config.selector(sticky=False) == "consistent_hashing"
 
     def joined_between(self, after_seq: int, before_seq: int) -> bool:
         """Whether a consumer joined after the one row and before the other."""

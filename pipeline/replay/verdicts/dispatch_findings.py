@@ -3,14 +3,12 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
 
 import numpy as np
 
 from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
-from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.state import (
     ACKNOWLEDGEMENTS,
@@ -24,15 +22,13 @@ from dispatch_audit.pipeline.replay.state.state import (
     Records,
     chosen,
 )
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts import FindingContext, FindingVerdict, applies, judged, plain_verdict
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, or_none, position
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
-
-ALL: Final = 0
-"""As a limit on findings: no limit."""
+from dispatch_audit.pipeline.replay.verdicts.judge import judged, plain_verdict
+from dispatch_audit.pipeline.replay.verdicts.naming import or_none, position
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import ALL, RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 # The index of each count in `ReplayResult.checked`.
 _CHECKED: Mapping[Counted, int] = {
@@ -45,22 +41,20 @@ _CHECKED: Mapping[Counted, int] = {
 }
 
 
-def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
+def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[RuleFindings]:
     """The findings of the replay by rule, for every rule that applies to this broker.
 
     Args:
-        found: the result of the replay.
-        config: the configuration of the replay.
-        per_rule_max: how many findings of a rule are kept with their evidence; `ALL`: every one.
+        context: the subscription and its broker.
+        per_rule_max: how many findings of a rule are worded; `ALL`: every one. There may be millions of them.
     """
-    names = Names(found.numbers, found.stays, found.recorders)
-    context = FindingContext(found, config)
-    verdicts = judged(found, config)
+    found = context.found
+    verdicts = judged(context)
     reported = found.reported_findings
     rules = found.findings.rule[reported]
     by_rule: list[RuleFindings] = []
     for rule, name in NAME_OF.items():
-        if not applies(name, config):
+        if not context.applies(name):
             continue
         indexes = reported[rules == rule]
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in indexes)
@@ -71,10 +65,8 @@ def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
         if indexes.size:
             of_rule = chosen(found.findings, indexes)
             worst = indexes[_by_badness(of_rule, [verdicts[at] for at in indexes])]
-        kept = worst if per_rule_max == ALL else worst[:per_rule_max]
-        findings = [
-            _finding(finding, verdicts[at], names, found, context) for at, finding in findings_at(found.findings, kept)
-        ]
+        worded = findings_at(found.findings, worst[: per_rule_max or None])
+        findings = [_finding(finding, verdicts[at], context) for at, finding in worded]
         by_rule.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, findings))
     return by_rule
 
@@ -96,9 +88,8 @@ def _lasted_us(found: Records) -> Ints:
     return np.where(since == UNKNOWN, 0, found.ts_us - since)
 
 
-def _finding(
-    finding: KernelFinding, verdict: FindingVerdict, names: Names, found: ReplayResult, context: FindingContext
-) -> JudgedFinding:
+def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingContext) -> JudgedFinding:
+    found, names = context.found, context.names
     # An epoch begins after the row of its seq.
     number = max(bisect_left(found.epoch_seqs, finding.seq) - 1, 0)
     change = found.epoch_changes[number] if found.epoch_changes else None
@@ -122,16 +113,16 @@ def _finding(
         change=change_at_issue(finding, epoch),
         permitted_by=verdict.permitted_by,
         known_bugs=verdict.known_bugs,
-        detail=_detail(finding, names, context),
+        detail=_detail(finding, context),
     )
 
 
-def _detail(finding: KernelFinding, names: Names, context: FindingContext) -> dict[str, object]:
+def _detail(finding: KernelFinding, context: FindingContext) -> dict[str, object]:
     """The details that have no column, for programs."""
     detail: dict[str, object] = {"draining": bool(finding.draining)}
     if finding.other_ledger != UNKNOWN:
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)
-        detail["other_seq"] = None if finding.other_seq == UNKNOWN else names.own_seq(finding.other_seq)
+        detail["other_seq"] = None if finding.other_seq == UNKNOWN else context.names.own_seq(finding.other_seq)
         same = finding.key_id == finding.other_key_id
         detail["same_key"] = True if same else None if context.digests_change else False
     if finding.expected != UNKNOWN:

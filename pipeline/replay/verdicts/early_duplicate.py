@@ -25,7 +25,7 @@ from dispatch_audit.pipeline.replay.state.state import REPEATED, REPLAYED, UNKNO
 from dispatch_audit.pipeline.replay.subscription.result import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, unexplained
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable, unexplained
 
 # The largest distance between a block of duplicates and a snapshot that the verdict uses.
 LOOK_AHEAD_US: Final = 30_000_000
@@ -131,7 +131,7 @@ def _late_verdict(block: Records, context: FindingContext) -> FindingVerdict:
         f"{contradiction}, but the consumer was sent nothing in between, and no row shows whether it had permits: "
         "without any, the second of two overlapping reads is repeated when it has some again"
     )
-    return FindingVerdict("not_provable", because=because)
+    return not_provable(because)
 
 
 def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context: FindingContext) -> bool:

@@ -10,9 +10,10 @@ from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKIN
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding
 from dispatch_audit.pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
-from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
+from dispatch_audit.pipeline.replay.verdicts.overtaking import passes_a_leaver
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 from dispatch_audit.pipeline.utc import moment
 
 

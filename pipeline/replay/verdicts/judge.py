@@ -16,9 +16,7 @@ from dispatch_audit.pipeline.contract.rules import (
     RULES,
     SINGLE_HOLDER,
     UNACKED_LIMIT,
-    RuleName,
 )
-from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.state import NOBODY
@@ -26,54 +24,41 @@ from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
 from dispatch_audit.pipeline.replay.verdicts.missing.across_gaps import across_gaps, without_owners
-from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import never_recorded
-from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import without_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import left_open
 from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import (
     INFORMATION,
     UNEXPLAINED,
     FindingVerdict,
+    not_provable,
     permitted_by,
     unexplained,
 )
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
-_UNSEEN_REDELIVERY: Final = FindingVerdict(
-    "not_provable",
-    because=(
-        "an entry filter that reschedules and a transaction that aborts raise the count too, and leave no row (E4, E11)"
-    ),
+_UNSEEN_REDELIVERY: Final = not_provable(
+    "an entry filter that reschedules and a transaction that aborts raise the count too, and leave no row (E4, E11)"
 )
-_PERHAPS_ACKNOWLEDGED: Final = FindingVerdict(
-    "not_provable",
-    because=(
-        "the recorder wrote only one side of dispatches or acknowledgements, so an acknowledgement that was recorded "
-        "just behind may have come first"
-    ),
+_PERHAPS_ACKNOWLEDGED: Final = not_provable(
+    "the recorder wrote only one side of dispatches or acknowledgements, so an acknowledgement that was recorded "
+    "just behind may have come first"
 )
-_OWNER_UNKNOWN: Final = FindingVerdict("not_provable", because="the selector of the broker is unknown")
-_TOTAL_VAGUE: Final = FindingVerdict(
-    "not_provable",
-    because=(
-        "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
-        "twice: the broker's own count may have been below the limit (#24096, #26422)"
-    ),
+_OWNER_UNKNOWN: Final = not_provable("the selector of the broker is unknown")
+_TOTAL_VAGUE: Final = not_provable(
+    "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
+    "twice: the broker's own count may have been below the limit (#24096, #26422)"
 )
-_PERHAPS_RAISED: Final = FindingVerdict(
-    "not_provable",
-    because=(
-        "no row `settings` says this limit and the broker is not seen to hold back at it, so a policy that nobody "
-        "recorded may have raised it"
-    ),
+_PERHAPS_RAISED: Final = not_provable(
+    "no row `settings` says this limit and the broker is not seen to hold back at it, so a policy that nobody "
+    "recorded may have raised it"
 )
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
-def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
-    """The verdict on each of `found.findings`, in their order; equal ones are one object."""
-    context = FindingContext(found, config)
-    findings = found.findings
+def judged(context: FindingContext) -> list[FindingVerdict]:
+    """The verdict on each of the findings of the replay, in their order."""
+    found, findings = context.found, context.found.findings
     if not findings.size:
         return []
     plain = {(rule, permitted): plain_verdict(rule, permitted, context) for rule, permitted in _kinds(found)}
@@ -95,12 +80,12 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
         elif finding.rule == UNACKED_LIMIT and not found.one_sided:
             verdicts[at] = _beyond_limit(finding, context)
         elif finding.rule in MISROUTED and (doubt := found.doubts.about(finding.hash, finding.seq)):
-            verdicts[at] = FindingVerdict("not_provable", because=doubt.because)
+            verdicts[at] = not_provable(doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
             verdicts[at] = _routed_gap(context)
     if found.owners_unknown:
         verdicts = without_owners(verdicts, context)
-    return without_dispatcher(across_gaps(never_recorded(verdicts, found), context), found)
+    return across_gaps(left_open(verdicts, context), context)
 
 
 def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
@@ -123,9 +108,7 @@ def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVer
     """The verdict on a dispatch beyond a limit, which may not be the broker's."""
     disputed = context.found.limits.is_disputed(finding.limited, finding.seq)
     if disputed is not None:
-        return FindingVerdict(
-            "not_provable", because=f"the broker does not keep the claimed {disputed} (settings_mismatch)"
-        )
+        return not_provable(f"the broker does not keep the claimed {disputed} (settings_mismatch)")
     if finding.vague:
         return _TOTAL_VAGUE
     vouched = context.found.limits.is_vouched(finding.limited, finding.seq)
@@ -142,8 +125,3 @@ def _routed_gap(context: FindingContext) -> FindingVerdict:
 
 def _kinds(found: ReplayResult) -> set[tuple[int, int]]:
     return set(zip(found.findings.rule.tolist(), found.findings.permitted.tolist(), strict=True))
-
-
-def applies(rule: RuleName, config: ReplayConfig) -> bool:
-    """Whether a rule applies to a broker with these settings."""
-    return rule in config.profile.rules and config.broker.get(RULES[rule].needs) is not False

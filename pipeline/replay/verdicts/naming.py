@@ -5,9 +5,8 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.membership.stays import Stay
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 
 Rows: TypeAlias = list[dict[str, Any]]
 Columns: TypeAlias = Mapping[str, Sequence[Any] | NDArray[Any]]
@@ -27,11 +26,11 @@ def columns_of(rows: Rows) -> Columns:
 class Names:
     """The names and numbers of consumers, by their indexes in the dispatcher's state."""
 
-    def __init__(self, numbers: Sequence[int], stays: Mapping[int, Stay], recorders: Recorders = ONE) -> None:
-        """Takes the replay's numbers in the order of indexes, the stay of each consumer, and the recorders."""
-        self._numbers = numbers
-        self._stays = stays
-        self._recorders = recorders
+    def __init__(self, found: ReplayResult) -> None:
+        """Takes the result of the replay of their subscription."""
+        self._numbers = found.numbers
+        self._stays = found.stays
+        self._recorders = found.recorders
 
     def number(self, index: int) -> int | None:
         """The recorder's number; None for nobody."""
@@ -43,7 +42,9 @@ class Names:
 
     def spoken(self, index: int) -> str:
         """The name and number of a consumer in a text; the number distinguishes equal names (Q19)."""
-        return "nobody" if index == NOBODY else f"{self.name(index)} (consumer {self._numbered(index)})"
+        if index == NOBODY:
+            return "nobody"
+        return f"{self.name(index)} (consumer {self._recorders.spoken_consumer(self._numbers[index])})"
 
     def seq(self, seq: int) -> str:
         """The seq of a row in a text, with its recorder where there are several."""
@@ -52,9 +53,6 @@ class Names:
     def own_seq(self, seq: int) -> int:
         """The recorder's own seq of a row."""
         return self._recorders.seq(seq)
-
-    def _numbered(self, index: int) -> str:
-        return self._recorders.spoken_consumer(self._numbers[index])
 
 
 def position(ledger: int, entry: int) -> str:

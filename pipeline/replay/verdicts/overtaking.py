@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NACKED, READ, REPLAYED, RETURNED, UNKNOWN, UNPUBLISHED, WAITING
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
-from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
+from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained
 
 
 def passes_a_leaver(finding: KernelFinding) -> bool:
@@ -85,7 +85,7 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
             f"a consumer left at seq {context.found.recorders.spoken(left.seq)}, another one joined just then, and no "
             "row shows in which order; if none was connected then, a read from before may have had the entry (F12)"
         )
-        return FindingVerdict("not_provable", because=because)
+        return not_provable(because)
     because = (
         f"at seq {context.found.recorders.spoken(joined.seq)} a consumer joined after the last one had left, and a "
         "read from before that may have had the entry: the cursor rewinds behind it"
@@ -129,7 +129,7 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
             f"{entered}; if this entry already waited there, which no row shows, a replay read may have had it in "
             "flight (E7)"
         )
-        return FindingVerdict("not_provable", because=because)
+        return not_provable(because)
     return None
 
 
@@ -171,9 +171,7 @@ def late_first(
         context: the subscription and its broker.
     """
     if finding.marks & UNPUBLISHED != 0 and "E2" in context.exceptions:
-        return FindingVerdict(
-            "not_provable", because="its publish is not in the trace, so it may have been delayed (E2)"
-        )
+        return not_provable("its publish is not in the trace, so it may have been delayed (E2)")
     overtaking = overtakings.get(finding.other_seq)
     if overtaking is None:
         return unexplained("no row shows that this entry waited when the later one was sent")

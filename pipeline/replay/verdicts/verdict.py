@@ -1,5 +1,6 @@
 """The verdict on a finding: its severity and the reason."""
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
@@ -29,6 +30,12 @@ INFORMATION: Final = FindingVerdict("info")
 def unexplained(because: str) -> FindingVerdict:
     """The verdict `violation`, with the reason why no exception or bug explains the finding."""
     return FindingVerdict("violation", because=because)
+
+
+@lru_cache
+def not_provable(because: str) -> FindingVerdict:
+    """The verdict `not_provable`, with what the trace does not show; one object for one reason, as there are many."""
+    return FindingVerdict("not_provable", because=because)
 
 
 def permitted_by(exception: ExceptionId, *known_bugs: str) -> FindingVerdict:

@@ -1,7 +1,7 @@
 """How near a subscription is to its limits: the looks at it, and the rows of `capacity` between them (Q20, Q21)."""
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, TOPIC, Log, replayed
+from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed
 
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.rows import capacity
@@ -105,10 +105,8 @@ def _sample(second: int, replay_size: int, limit: int | None = 100, holes_max: i
 
 
 def test_a_row_lies_between_two_looks() -> None:
-    (row,) = capacity(TOPIC, "ks", [_sample(10, 20), _sample(20, 60)])
+    (row,) = capacity([_sample(10, 20), _sample(20, 60)])
     assert row == {
-        "topic": TOPIC,
-        "subscription": "ks",
         "from_ts_us": 10 * SECOND,
         "to_ts_us": 20 * SECOND,
         "consumers": 2,
@@ -141,19 +139,19 @@ def test_a_row_lies_between_two_looks() -> None:
 def test_when_the_limit_would_be_reached(
     before: int, after: int, limit: int | None, headroom: int | None, seconds_left: float | None
 ) -> None:
-    (row,) = capacity(TOPIC, "ks", [_sample(10, before, limit), _sample(20, after, limit)])
+    (row,) = capacity([_sample(10, before, limit), _sample(20, after, limit)])
     assert (row["headroom"], row["seconds_left"]) == (headroom, seconds_left)
 
 
 def test_no_limit_on_holes_is_no_limit() -> None:
-    (row,) = capacity(TOPIC, "ks", [_sample(10, 0, holes_max=0), _sample(20, 0, holes_max=0)])
+    (row,) = capacity([_sample(10, 0, holes_max=0), _sample(20, 0, holes_max=0)])
     assert row["ack_holes_limit"] is None
 
 
 def test_a_clock_that_steps_back_makes_no_row() -> None:
-    rows = capacity(TOPIC, "ks", [_sample(20, 0), _sample(10, 5), _sample(30, 5)])
+    rows = capacity([_sample(20, 0), _sample(10, 5), _sample(30, 5)])
     assert [(row["from_ts_us"], row["to_ts_us"]) for row in rows] == [(10 * SECOND, 30 * SECOND)]
 
 
 def test_one_look_is_no_interval() -> None:
-    assert capacity(TOPIC, "ks", [_sample(10, 5)]) == []
+    assert capacity([_sample(10, 5)]) == []

@@ -25,7 +25,7 @@ from windowed_replay import told_by_windows
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.rows import stuck_findings
+from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 SECOND = 1_000_000
 LOW_HASH, LOWEST_HASH, HIGH_HASH = 21_772, 5_536, 41_358
@@ -58,7 +58,7 @@ def _drained() -> tuple[Log, int]:
 
 def _told(replay: Replay) -> list[tuple[str, str]]:
     """Rule and severity of the findings on hashes; that nothing is sent meanwhile is a stall of all besides."""
-    findings = stuck_findings(replay.replayed, replay.config, per_rule_max=0)
+    findings = stuck_findings(replay.context)
     return [(told.rule, one.severity) for told in findings for one in told.worst if one.sticky_hash is not None]
 
 

@@ -6,7 +6,7 @@ Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: w
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
 
-from dispatch_audit.pipeline.replay.rows import stuck_findings
+from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 SECOND = 1_000_000
 # Two consumers together: four entries in replay.
@@ -274,7 +274,7 @@ def test_who_lets_them_go_was_to_blame() -> None:
 
 def _told(replay: Replay) -> list[tuple[str, int]]:
     """Severity and seq of the findings of rule `stalled`."""
-    findings = stuck_findings(replay.replayed, replay.config, per_rule_max=0)
+    findings = stuck_findings(replay.context)
     return [(one.severity, one.seq) for told in findings if told.rule == "stalled" for one in told.worst]
 
 

@@ -15,7 +15,10 @@ from local_replay import Columns, Replay, recorded_logs, replayed_logs, replayed
 from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.rows import counter_findings, dispatch_findings, mismatch_findings, stuck_findings
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
+from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import mismatch_findings
+from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 Logs = Sequence[Sequence[Columns]]
 Key = tuple[Any, ...]
@@ -89,7 +92,7 @@ def violations(replays: Mapping[Group, Replay]) -> Counter[Key]:
     found: Counter[Key] = Counter()
     for group, replay in replays.items():
         for source in (dispatch_findings, stuck_findings, mismatch_findings, counter_findings):
-            for of_rule in source(replay.replayed, replay.config, 0):
+            for of_rule in source(replay.context):
                 for finding in of_rule.worst:
                     if finding.severity == "violation":
                         stuck = source is stuck_findings
@@ -121,7 +124,7 @@ def findings(replays: Mapping[Group, Replay]) -> Counter[Key]:
     """What breaks the contract, whether or not a known flaw explains it, by rule and seq."""
     found: Counter[Key] = Counter()
     for group, replay in replays.items():
-        for of_rule in dispatch_findings(replay.replayed, replay.config, 0):
+        for of_rule in dispatch_findings(replay.context):
             for finding in of_rule.worst:
                 if finding.severity in ("violation", "known_bug"):
                     found[group, of_rule.rule, finding.seq] += 1

@@ -10,7 +10,7 @@ from local_replay import Episode, recorded_logs, replayed_logs, replayed_recordi
 from oracle import Drained, drained, membership_changes, oracle_rows
 from recorded import ALL, RECORDINGS, of_each
 
-from dispatch_audit.pipeline.replay.verdicts import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 # Of the draining dispatcher, without resets.
 DRAINING = [

@@ -6,7 +6,7 @@ import pytest
 from local_replay import Replay, recorded_logs, replayed_recording
 from recorded import ALL, RECORDINGS, of_each
 
-from dispatch_audit.pipeline.replay.rows import stuck_findings
+from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 # Where the draining dispatcher counts a hash twice (contract 3.9), and what that leaves lying (README of the traces).
 STUCK = {"double-registration-4.0.1": (15, 598), "hash-unblock-12-4.0.1": (1, 27)}
@@ -95,7 +95,7 @@ def test_hashes_counted_twice_are_stuck_and_nothing_else(name: str) -> None:
 @of_each(STUCK)
 def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> None:
     (replay,) = replays(name)
-    found = [one for told in stuck_findings(replay.replayed, replay.config, per_rule_max=0) for one in told.worst]
+    found = [one for told in stuck_findings(replay.context) for one in told.worst]
     assert len(found) == STUCK[name][0]
     for finding in found:
         assert (finding.severity, finding.known_bugs) == ("known_bug", ("#23845",))
@@ -106,7 +106,7 @@ def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> Non
 def test_later_brokers_leave_nothing_behind(name: str) -> None:
     for replay in replays(name):
         assert replay.passed_over == []
-        assert [told.counts for told in stuck_findings(replay.replayed, replay.config, 0)] == [{}, {}]
+        assert [told.counts for told in stuck_findings(replay.context)] == [{}, {}]
 
 
 @of_each(ALL)

@@ -23,7 +23,10 @@ from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.rows import counter_findings, dispatch_findings, mismatch_findings, stuck_findings
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
+from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import mismatch_findings
+from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 Logs = Sequence[Sequence[Columns]]
 Broken = tuple[str, int]
@@ -129,7 +132,7 @@ def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Count
     broken: Counter[Broken] = Counter()
     for replay in replays.values():
         for source in (dispatch_findings, stuck_findings, mismatch_findings, counter_findings):
-            for of_rule in source(replay.replayed, replay.config, 0):
+            for of_rule in source(replay.context):
                 for finding in of_rule.worst:
                     if finding.severity in ("violation", "known_bug"):
                         stuck_hash = -1 if finding.sticky_hash is None else finding.sticky_hash

@@ -6,7 +6,7 @@ Consumer 1 owns everything at first, 2 takes the lower half, 3 the lowest quarte
 from typing import Any
 
 import pytest
-from local_replay import HIGH, LOW, LOWEST, TOPIC, Log, replayed, reported
+from local_replay import HIGH, LOW, LOWEST, Log, replayed, reported
 
 from dispatch_audit.pipeline.replay.rows import consumers
 
@@ -15,7 +15,7 @@ LOW_HASH, LOWEST_HASH = 21_772, 5_536
 
 
 def _rows(log: Log, version: str = "4.0.8") -> dict[int, dict[str, Any]]:
-    return {row["consumer"]: row for row in consumers(TOPIC, "ks", replayed(log.rows, version=version).replayed)}
+    return {row["consumer"]: row for row in consumers(replayed(log.rows, version=version).replayed)}
 
 
 def _held(*keys: bytes) -> Log:

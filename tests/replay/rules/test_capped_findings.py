@@ -4,10 +4,10 @@ import numpy as np
 from local_replay import Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
-from dispatch_audit.pipeline.replay.rows import dispatch_findings
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.state.output import FINDING
 from dispatch_audit.pipeline.replay.state.state import Records
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 
 
 def findings(rule: int, permitted: int, count: int) -> Records:
@@ -47,7 +47,7 @@ def overtaking() -> Log:
 def test_the_worst_are_kept_and_all_are_counted() -> None:
     replay = replayed(overtaking().rows)
     told = {
-        limit: next(f for f in dispatch_findings(replay.replayed, replay.config, limit) if f.rule == "replay_overtaken")
+        limit: next(f for f in dispatch_findings(replay.context, limit) if f.rule == "replay_overtaken")
         for limit in (0, 1)
     }
     assert told[0].counts == told[1].counts == {"violation": 2, "permitted": 1}

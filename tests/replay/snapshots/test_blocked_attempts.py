@@ -1,6 +1,6 @@
 """How often a draining hash kept entries back, from snapshots to the rows of `draining`."""
 
-from local_replay import GROUP, HIGH, LOW, Log, replayed, reported
+from local_replay import HIGH, LOW, Log, replayed, reported
 
 from dispatch_audit.pipeline.replay import rows
 
@@ -15,7 +15,7 @@ def listed(attempts: int) -> dict[str, object]:
 
 def refused(log: Log) -> list[object]:
     """`blocked_attempts` of every row of `draining`."""
-    return [row["blocked_attempts"] for row in rows.draining(*GROUP, replayed(log.rows).replayed)]
+    return [row["blocked_attempts"] for row in rows.draining(replayed(log.rows).replayed)]
 
 
 def draining(log: Log) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from local_replay import AUTO_SPLIT, LOW, Log, Replay, replayed, reported
 
-from dispatch_audit.pipeline.replay.rows import counter_findings
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
 
 
 def _log(batch_size: int = 1) -> Log:
@@ -26,7 +26,7 @@ def _replayed(log: Log, version: str = "4.0.8") -> Replay:
 
 
 def _facts(replay: Replay) -> Sequence[JudgedFinding]:
-    (found,) = counter_findings(replay.replayed, replay.config, 0)
+    (found,) = counter_findings(replay.context)
     assert found.counts == ({"info": len(found.worst)} if found.worst else {})
     return found.worst
 

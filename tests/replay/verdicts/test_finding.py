@@ -7,10 +7,10 @@ from dispatch_audit.pipeline.contract.known_bugs import catalogue, remedy, title
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.replay.rows import violations
-from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import ALL, dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import ALL, RuleFindings
 from dispatch_audit.pipeline.tables.schemas import VIOLATIONS
 
 EXPLANATIONS = {
@@ -33,7 +33,7 @@ def columns(*explanations: Explanation) -> Columns:
         JudgedFinding(severity="info", seq=at, ts_us=at, explanation=words, evidence=["a row"])
         for at, words in enumerate(explanations)
     ]
-    return violations("topic", "workers", [RuleFindings("stalled", 9, {"info": len(findings)}, findings)])
+    return violations([RuleFindings("stalled", 9, {"info": len(findings)}, findings)], ALL)
 
 
 def test_the_parts_stand_as_columns_and_those_that_are_missing_are_null() -> None:
@@ -46,13 +46,13 @@ def test_the_parts_stand_as_columns_and_those_that_are_missing_are_null() -> Non
 
 
 def test_every_column_that_a_finding_fills_is_one_of_the_table() -> None:
-    # The recorders, the ids, the names of keys and the baseline are added to the rows of all findings together.
-    later = {"broker", "finding_id", "key", "accepted"}
+    # These are added to the rows of all findings together.
+    later = {"topic", "subscription", "broker", "finding_id", "key", "accepted"}
     assert columns(Explanation("x")).keys() == {column.name for column in VIOLATIONS.written_columns} - later
 
 
 def test_without_findings_there_are_no_columns() -> None:
-    assert violations("topic", "workers", [RuleFindings("stalled", 9, {}, [])]) == {}
+    assert violations([RuleFindings("stalled", 9, {}, [])], ALL) == {}
 
 
 @pytest.mark.parametrize("name", ["a, but b", "a; b", "a (join b), c", "; known bug F2: x. y"])
@@ -63,7 +63,7 @@ def test_a_name_with_words_of_the_sentence_moves_no_border_between_parts(name: s
     log.publish(0, LOW)
     log.dispatch(1, 0, LOW)
     replay = replayed(log.rows)
-    (finding,) = (one for of_rule in dispatch_findings(replay.replayed, replay.config, ALL) for one in of_rule.worst)
+    (finding,) = (one for of_rule in dispatch_findings(replay.context) for one in of_rule.worst)
     words = finding.explanation
     assert words.what.startswith(f"entry 1:0 of hash 21772 went to {name} (consumer 1) at ")
     assert words.against == "in epoch 1 (join c2) the hash is routed to c2 (consumer 2)"

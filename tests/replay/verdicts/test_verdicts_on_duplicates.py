@@ -7,8 +7,10 @@ from local_replay import HIGH, Log, Replay, replayed
 
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
 from dispatch_audit.pipeline.replay.subscription.result import Surplus
-from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
+from dispatch_audit.pipeline.replay.verdicts.judge import judged
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
 def overlapping(
@@ -33,7 +35,7 @@ def overlapping(
 
 
 def verdicts(replay: Replay, *surpluses: Surplus) -> list[FindingVerdict]:
-    return judged(replace(replay.replayed, surpluses=list(surpluses)), replay.config)
+    return judged(FindingContext(replace(replay.replayed, surpluses=list(surpluses)), replay.config))
 
 
 def severities(replay: Replay, *surpluses: Surplus) -> list[str]:
@@ -256,5 +258,5 @@ def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> Non
     replay = replayed(log.rows, version="3.0.7")
     for reported, severity in (((1, 2), "known_bug"), ((1, 1), "violation")):
         joins = [join._replace(reported=reported) for join in replay.replayed.joins]
-        (verdict,) = judged(replace(replay.replayed, joins=joins), replay.config)
+        (verdict,) = judged(FindingContext(replace(replay.replayed, joins=joins), replay.config))
         assert verdict.severity == severity

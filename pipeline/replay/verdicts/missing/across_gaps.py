@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
 
 def across_gaps(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
@@ -49,7 +49,7 @@ def without_owners(verdicts: Sequence[FindingVerdict], context: FindingContext) 
     found, findings = list(verdicts), context.found.findings
     for at, finding in findings_at(findings, _violations(verdicts)):
         if _depends_on_the_past(finding, context):
-            found[at] = FindingVerdict("not_provable", because=context.found.doubts.all[-1].because)
+            found[at] = not_provable(context.found.doubts.all[-1].because)
     return found
 
 
@@ -88,6 +88,4 @@ def _depends_on_the_past(finding: KernelFinding, context: FindingContext) -> boo
 
 def _unknown(gap: UnseenRows, context: FindingContext) -> FindingVerdict:
     begin, end = (context.found.recorders.spoken(seq) for seq in (gap.begin.seq, gap.until_seq))
-    return FindingVerdict(
-        "not_provable", because=f"rows between seq {begin} and seq {end} are missing, and they may explain it"
-    )
+    return not_provable(f"rows between seq {begin} and seq {end} are missing, and they may explain it")

@@ -1,1 +1,1 @@
-"""Findings of `stalled` about a whole subscription."""
+"""Findings of `draining_stuck` and `stalled`: what could be sent and was not."""

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom, label, remedy, titles
+from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, titles
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     HEAD_OF_REPLAY,
     JOINED_OUT_OF_ORDER,
@@ -28,14 +27,12 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
 )
-from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
-from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
@@ -55,30 +52,26 @@ _UNSHOWN: Final[Mapping[str, str]] = {
 }
 
 
-def stalls(found: ReplayResult, names: Names, config: ReplayConfig) -> list[JudgedFinding]:
+def stalls(context: FindingContext) -> list[JudgedFinding]:
     """The stalls of the whole subscription and the growths of replay that the window reports."""
-    return [
-        *(_stall(stall, names, config, found.keeps_order, _doubts(stall, found)) for stall in found.reported_stalls),
-        *_growths(found, names, config),
-    ]
+    return [*(_stall(stall, context) for stall in context.found.reported_stalls), *_growths(context)]
 
 
-def _doubts(stall: Blocked, found: ReplayResult) -> list[str]:
+def _doubts(stall: Blocked, context: FindingContext) -> list[str]:
     """Why a stall is not provable although its rows show it, as clauses."""
-    undecided = found.doubts.between(stall.span.from_seq, stall.span.to_seq)
+    undecided = context.found.doubts.between(stall.span.from_seq, stall.span.to_seq)
     # The owners of the waiting hashes decide which consumers could have been sent something.
     of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
     # What consumers still hold may drain, or block them.
-    unrecorded = "" if found.acks_recorded else NO_ACKNOWLEDGEMENT
-    clauses = *of_owners, perhaps_other_dispatcher(found, stall.span.to_seq), unrecorded
+    clauses = *of_owners, perhaps_other_dispatcher(context, stall.span.to_seq), not_acknowledged(context)
     return [clause for clause in clauses if clause]
 
 
-def stalls_beyond(monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
+def stalls_beyond(context: FindingContext) -> Counter[Severity]:
     """The severities of the stalls beyond `blocking.intervals_max`, which were only counted."""
     counts: Counter[Severity] = Counter()
-    for kind, number in monitor.stalls_beyond.items():
-        counts[_severity(kind, _bugs(kind, config, keeps_order=True))] += number
+    for kind, number in context.found.monitor.stalls_beyond.items():
+        counts[_severity(kind, _bugs(kind, context, keeps_order=True))] += number
     return counts
 
 
@@ -88,7 +81,7 @@ def _severity(kind: StallKind, bugs: tuple[str, ...]) -> Severity:
     return "known_bug" if bugs else "violation"
 
 
-def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str, ...]:
+def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[str, ...]:
     """The bugs that the rows of a stall show, if the release may have them."""
     symptom: Symptom
     if kind.symptom == PARKED_AT_THE_END:
@@ -104,15 +97,13 @@ def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str
         symptom = "nothing_is_read"
     else:
         return ()
-    return bugs_by_symptom(config.version, config.profile)[symptom]
+    return context.bugs_with(symptom)
 
 
-def _stall(
-    stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[str]
-) -> JudgedFinding:
+def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
     """A stall: nothing was sent although it could have been, and the trace does not explain it."""
-    interval, kind = stall.span, kind_of(stall)
-    bugs = _bugs(kind, config, keeps_order) if kind.provable and not doubts else ()
+    interval, kind, names, doubts = stall.span, kind_of(stall), context.names, _doubts(stall, context)
+    bugs = _bugs(kind, context, context.found.keeps_order) if kind.provable and not doubts else ()
     consumers, seconds = int(str(stall.detail["consumers"])), (interval.to_ts - interval.from_ts) / 1e6
     root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
     waited = entries(int(str(stall.detail["could_be_sent"])))
@@ -131,7 +122,7 @@ def _stall(
             contrast="although",
             against=against,
             why=tuple(_reasons(stall, kind, names, (*titles(bugs, label), *doubts[:1]))),
-            remedy=remedy(bugs, config.release),
+            remedy=remedy(bugs, context.release),
         ),
         evidence=[
             f"seq {names.seq(interval.from_seq)}: no entry is sent from here on",
@@ -165,9 +156,10 @@ def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence
         yield "consumers may have joined recently (F5), although no row shows how far the broker had read by then"
 
 
-def _growths(found: ReplayResult, names: Names, config: ReplayConfig) -> list[JudgedFinding]:
+def _growths(context: FindingContext) -> list[JudgedFinding]:
     """Each consumer whose entries filled replay while it could be sent nothing, where replay has no limit."""
-    bugs = bugs_by_symptom(config.version, config.profile)["replay_grows"]
+    found, config = context.found, context.config
+    bugs = context.bugs_with("replay_grows")
     if not bugs or config.limits.looks_ahead:
         return []
     least = max(_READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH), READ_BATCH)
@@ -181,11 +173,11 @@ def _growths(found: ReplayResult, names: Names, config: ReplayConfig) -> list[Ju
             for wait in beginnings
             if int(str(wait.detail["in_replay"])) >= least
             and wait.span.to_ts - wait.span.from_ts >= longest_us
-            and not perhaps_other_dispatcher(found, wait.span.to_seq)
+            and not perhaps_other_dispatcher(context, wait.span.to_seq)
         ]
         if grown:
             # A change of members may give what is in replay to others before the wait is over.
-            growths.append(_growth(grown[-1], int(str(grown[-1].detail["in_replay"])), names, bugs, config))
+            growths.append(_growth(grown[-1], int(str(grown[-1].detail["in_replay"])), bugs, context))
     return growths
 
 
@@ -213,8 +205,8 @@ def _whole_waits(waits: Sequence[Blocked], epoch_seqs: Sequence[int], report_min
     return whole
 
 
-def _growth(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], config: ReplayConfig) -> JudgedFinding:
-    interval = wait.span
+def _growth(wait: Blocked, in_replay: int, bugs: tuple[str, ...], context: FindingContext) -> JudgedFinding:
+    interval, names = wait.span, context.names
     seconds = (interval.to_ts - interval.from_ts) / 1e6
     return JudgedFinding(
         severity="known_bug",
@@ -226,7 +218,7 @@ def _growth(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], 
                 f"broker read on and put {entries(in_replay)} for it into replay, which nothing limits"
             ),
             why=titles(bugs, label),
-            remedy=remedy(bugs, config.release),
+            remedy=remedy(bugs, context.release),
         ),
         evidence=[
             f"seq {names.seq(interval.from_seq)}: {names.spoken(wait.consumer)} can be sent nothing from here on",

@@ -8,71 +8,62 @@ consumer, the single hashes are no findings; the whole stall is one, unless the 
 
 from collections import Counter
 
-from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, label, remedy, titles
+from dispatch_audit.pipeline.contract.known_bugs import label, remedy, titles
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import entries
-from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
-from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT, perhaps_gone
-from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
+    not_acknowledged,
+    perhaps_gone,
+    perhaps_other_dispatcher,
+)
+from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
 
 
-def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
-    """The starved hashes and unexplained stalls, by rule, the longest first.
-
-    Args:
-        found: the result of the replay.
-        config: the configuration of the replay.
-        per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
-    """
-    names = Names(found.numbers, found.stays, found.recorders)
+def stuck_findings(context: FindingContext) -> list[RuleFindings]:
+    """The starved hashes and unexplained stalls, by rule, the longest first."""
+    found = context.found
     checks: dict[RuleName, int] = {"draining_stuck": found.drained, "stalled": int(found.checked[DISPATCHES])}
     starved = sorted(found.reported_starved, key=_by_cost)
     by_rule = []
     for rule, checked in checks.items():
-        if rule not in config.profile.rules:
-            continue
-        findings = [_of_hash(s, names, config, _doubt(s, found)) for s in starved if _rule(s.kind, config) == rule]
+        findings = [_of_hash(s, context) for s in starved if _rule(s.kind, context) == rule]
         if rule == "stalled":
-            findings += stalls(found, names, config)
-        counts = severities(findings) + _beyond(rule, found.monitor, config)
-        by_rule.append(RuleFindings(rule, checked, counts, findings[: per_rule_max or None]))
+            findings += stalls(context)
+        by_rule.append(RuleFindings(rule, checked, severities(findings) + _beyond(rule, context), findings))
     return by_rule
 
 
-def _doubt(starved: StarvedHash, found: ReplayResult) -> str:
+def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     """Why a starved hash is not provable, as a clause; empty: it is."""
-    undecided = found.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
+    undecided = context.found.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
     if undecided is not None:
         return undecided.because
-    if because := perhaps_other_dispatcher(found, starved.span.to_seq):
-        return because
-    return perhaps_gone(found, starved.span.to_seq) if found.acks_recorded else NO_ACKNOWLEDGEMENT
+    seq = starved.span.to_seq
+    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or perhaps_gone(context, seq)
 
 
-def _beyond(rule: RuleName, monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
+def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:
     """The severities of the findings beyond `blocking.intervals_max`, which were only counted."""
     counts: Counter[Severity] = Counter()
-    for kind, number in monitor.starved.beyond.items():
-        if _rule(kind, config) == rule:
-            counts[_severity(_bugs(kind, config))] += number
+    for kind, number in context.found.monitor.starved.beyond.items():
+        if _rule(kind, context) == rule:
+            counts[_severity(_bugs(kind, context))] += number
     if rule == "stalled":
-        counts += stalls_beyond(monitor, config)
+        counts += stalls_beyond(context)
     return counts
 
 
-def _rule(kind: StarvationKind, config: ReplayConfig) -> RuleName:
-    return "draining_stuck" if config.profile.dispatcher == "draining" and kind.drained else "stalled"
+def _rule(kind: StarvationKind, context: FindingContext) -> RuleName:
+    return "draining_stuck" if context.drains and kind.drained else "stalled"
 
 
 def _severity(bugs: tuple[str, ...]) -> Severity:
@@ -84,14 +75,15 @@ def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
     return -(interval.to_ts - interval.from_ts) * starved.entries, interval.from_seq, starved.hash
 
 
-def _bugs(kind: StarvationKind, config: ReplayConfig) -> tuple[str, ...]:
-    """The bugs that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
-    shown = bugs_by_symptom(config.version, config.profile)
-    return shown["passed_over_in_replay"] or (shown["counted_as_draining_again"] if kind.counted_again else ())
+def _bugs(kind: StarvationKind, context: FindingContext) -> tuple[str, ...]:
+    """The bugs that it matches: behind the head of replay (contract 6.5), or counted as draining twice (3.9)."""
+    passed_over = context.bugs_with("passed_over_in_replay")
+    return passed_over or (context.bugs_with("counted_as_draining_again") if kind.counted_again else ())
 
 
-def _of_hash(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: str) -> JudgedFinding:
-    interval, bugs = starved.span, () if doubt else _bugs(starved.kind, config)
+def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
+    doubt = _doubt(starved, context)
+    interval, bugs, names = starved.span, () if doubt else _bugs(starved.kind, context), context.names
     head, passed = position(*starved.head), position(*starved.passed)
     owner, seconds = names.spoken(starved.owner), (interval.to_ts - interval.from_ts) / 1e6
     until = (
@@ -126,7 +118,7 @@ def _of_hash(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: st
                 f"no other consumer held an entry of the hash{drained} and {meanwhile} sent the later entry {passed}"
             ),
             why=(*titles(bugs, label), *filter(None, [doubt])),
-            remedy=remedy(bugs, config.release),
+            remedy=remedy(bugs, context.release),
         ),
         evidence=[
             *moves,

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
-from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, remedy, titles
+from dispatch_audit.pipeline.contract.known_bugs import remedy, titles
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.never_recorded import NO_ACKNOWLEDGEMENT
-from dispatch_audit.pipeline.replay.verdicts.missing.other_dispatcher import perhaps_other_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
-from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable
 from dispatch_audit.pipeline.utc import moment
 
 _NAMED_MAX = 10
@@ -39,34 +38,25 @@ _DIFFERENCES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
 _RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
 
 
-def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
-    """The mismatches between snapshots and the replay, by rule, in the order of the trace.
-
-    Args:
-        found: the result of the replay.
-        config: the configuration of the replay.
-        per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
-    """
-    names = Names(found.numbers, found.stays, found.recorders)
+def mismatch_findings(context: FindingContext) -> list[RuleFindings]:
+    """The mismatches between snapshots and the replay, by rule, in the order of the trace."""
+    found = context.found
     by_rule = []
     for rule in _RULES:
-        if rule not in config.profile.rules:
-            continue
-        differing = [m for m in found.reported_mismatches if m.rule == rule]
-        findings = [_finding(m, names, found, config) for m in differing]
+        findings = [_finding(m, context) for m in found.reported_mismatches if m.rule == rule]
         counts = severities(findings)
         # Without their evidence the mismatches that were only counted have no milder verdict.
-        unproven = found.owners_unknown or (rule == "draining_mismatch" and bool(_never_recorded(found)))
+        unproven = found.owners_unknown or (rule == "draining_mismatch" and bool(_never_recorded(context)))
         counts["not_provable" if unproven else "violation"] += found.comparison.beyond[rule]
-        by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, findings[: per_rule_max or None]))
+        by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, findings))
     return by_rule
 
 
-def _never_recorded(found: ReplayResult) -> str:
+def _never_recorded(context: FindingContext) -> str:
     """Why the trace does not show what drains, as a clause: rows of a kind that it never has prove nothing."""
-    if not found.checked[DISPATCHES]:
+    if not context.found.checked[DISPATCHES]:
         return "the trace has no row of a dispatch, so it does not show what consumers held"
-    return "" if found.acks_recorded else NO_ACKNOWLEDGEMENT
+    return not_acknowledged(context)
 
 
 def _perhaps_left(mismatch: Mismatch, found: ReplayResult) -> str:
@@ -79,25 +69,26 @@ def _perhaps_left(mismatch: Mismatch, found: ReplayResult) -> str:
     return "the trace has no row of a leave, and the snapshot lacks a consumer that had joined" if gone else ""
 
 
-def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> FindingVerdict:
+def _verdict(mismatch: Mismatch, context: FindingContext) -> FindingVerdict:
+    found = context.found
     of_draining = mismatch.rule == "draining_mismatch"
     because = (
         mismatch.undecided
-        or perhaps_other_dispatcher(found, mismatch.snapshot.seq)
+        or perhaps_other_dispatcher(context, mismatch.snapshot.seq)
         or _perhaps_left(mismatch, found)
-        or (_never_recorded(found) if of_draining else "")
+        or (_never_recorded(context) if of_draining else "")
     )
     if because:
-        return FindingVerdict("not_provable", because=because)
+        return not_provable(because)
     if of_draining and mismatch.missing and not mismatch.surplus:
-        bugs = bugs_by_symptom(config.version, config.profile)["reported_as_draining_still"]
+        bugs = context.bugs_with("reported_as_draining_still")
         if bugs:
             return FindingVerdict("known_bug", None, bugs)
     return UNEXPLAINED
 
 
-def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: ReplayConfig) -> JudgedFinding:
-    verdict, snapshot = _verdict(mismatch, found, config), mismatch.snapshot
+def _finding(mismatch: Mismatch, context: FindingContext) -> JudgedFinding:
+    verdict, snapshot, names = _verdict(mismatch, context), mismatch.snapshot, context.names
     evidence, bracket = taken_between(snapshot, names)
     noun, templates = _DIFFERENCES[mismatch.rule]
     differences = "; ".join(
@@ -112,7 +103,7 @@ def _finding(mismatch: Mismatch, names: Names, found: ReplayResult, config: Repl
         explanation=Explanation(
             what=f"for {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {differences}",
             why=(*filter(None, [verdict.because]), *titles(verdict.known_bugs)),
-            remedy=remedy(verdict.known_bugs, config.release),
+            remedy=remedy(verdict.known_bugs, context.release),
         ),
         evidence=[evidence],
         consumer=names.number(mismatch.consumer),

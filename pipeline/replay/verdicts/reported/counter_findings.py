@@ -5,48 +5,37 @@ consumers have together, a consumer that left took off more than was ever added 
 of permits; where a consumer left before, permits below zero have no other cause that is known.
 """
 
-from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, remedy, titles
-from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.contract.known_bugs import remedy, titles
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.state import NOBODY
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import taken_between
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
-from dispatch_audit.pipeline.replay.verdicts.snapshot_findings import taken_between
 from dispatch_audit.pipeline.utc import moment
 
 _SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "available permits"}
 
 
-def counter_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
-    """The counters that cannot be, in the order of the trace.
-
-    Args:
-        found: the result of the replay.
-        config: the configuration of the replay.
-        per_rule_max: how many findings are kept with their evidence; 0: every one.
-    """
-    if "impossible_counter" not in config.profile.rules:
-        return []
-    names = Names(found.numbers, found.stays, found.recorders)
-    findings = [_finding(counter, names, config) for counter in found.reported_impossible_counters]
+def counter_findings(context: FindingContext) -> list[RuleFindings]:
+    """The counters that cannot be, in the order of the trace."""
+    found = context.found
+    findings = [_finding(counter, context) for counter in found.reported_impossible_counters]
     counts = severities(findings)
     counts["info"] += found.counters.beyond
-    return [RuleFindings("impossible_counter", found.counters.checked, +counts, findings[: per_rule_max or None])]
+    return [RuleFindings("impossible_counter", found.counters.checked, +counts, findings)]
 
 
-def _bugs(found: ImpossibleCounter, config: ReplayConfig) -> tuple[str, ...]:
-    shown = bugs_by_symptom(config.version, config.profile)
+def _bugs(found: ImpossibleCounter, context: FindingContext) -> tuple[str, ...]:
     if found.counter != "unacked_messages":
-        return shown["permits_below_zero_after_a_leave"] if found.after_leave else ()
+        return context.bugs_with("permits_below_zero_after_a_leave") if found.after_leave else ()
     if found.consumer != NOBODY or found.value >= found.of_consumers:
-        return shown["unacknowledged_below_zero"]
-    return shown["total_below_that_of_consumers"]
+        return context.bugs_with("unacknowledged_below_zero")
+    return context.bugs_with("total_below_that_of_consumers")
 
 
-def _finding(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> JudgedFinding:
-    snapshot, bugs = found.snapshot, _bugs(found, config)
+def _finding(found: ImpossibleCounter, context: FindingContext) -> JudgedFinding:
+    snapshot, bugs, names = found.snapshot, _bugs(found, context), context.names
     evidence, bracket = taken_between(snapshot, names)
     of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
     together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
@@ -62,7 +51,7 @@ def _finding(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> Ju
             contrast="but",
             against="there cannot be fewer than none",
             why=titles(bugs),
-            remedy=remedy(bugs, config.release),
+            remedy=remedy(bugs, context.release),
         ),
         evidence=[evidence],
         consumer=names.number(found.consumer),

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
@@ -13,20 +12,11 @@ from dispatch_audit.pipeline.utc import moment
 _NEVER_CLAIMED: Final = "trace.json does not give {setting}, whose default on this release is {value}"
 
 
-def settings_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
-    """The contradicted settings, in the order of the trace.
-
-    Args:
-        found: the result of the replay.
-        config: the configuration of the replay.
-        per_rule_max: how many are kept with their evidence; 0: every one.
-    """
-    if "settings_mismatch" not in config.profile.rules:
-        return []
-    names = Names(found.numbers, found.stays, found.recorders)
-    findings = [_finding(contradiction, names) for contradiction in found.reported_contradictions]
-    kept = findings[: per_rule_max or None]
-    return [RuleFindings("settings_mismatch", found.settings.checked, severities(findings), kept)]
+def settings_findings(context: FindingContext) -> list[RuleFindings]:
+    """The contradicted settings, in the order of the trace."""
+    found = context.found
+    findings = [_finding(contradiction, context.names) for contradiction in found.reported_contradictions]
+    return [RuleFindings("settings_mismatch", found.settings.checked, severities(findings), findings)]
 
 
 def _finding(contradiction: Contradiction, names: Names) -> JudgedFinding:

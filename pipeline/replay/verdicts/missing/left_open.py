@@ -1,0 +1,94 @@
+"""Findings that rest on what a trace as a whole leaves open are not provable.
+
+A recorder may write no acknowledgements: then nothing shows that a consumer still held an entry, or that one that was
+given back still waits. Or it may write no leaves: then a consumer that no later row and no later snapshot shows may
+have been gone, and what it owned and held went to others.
+
+A row `settings` may say another value of `subscriptionKeySharedUseClassicPersistentImplementation` than the start of
+the trace. It concerns dispatchers that are created from then on (contract 8). The classic dispatcher and the draining
+one have other rules, other exceptions and other bugs, and the replay has those of one of them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.contract.answers import Missing
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
+from dispatch_audit.pipeline.contract.rules import (
+    EARLY_DUPLICATE,
+    MISROUTED,
+    OVERTAKING,
+    REDELIVERY_COUNT,
+    SINGLE_HOLDER,
+    UNACKED_LIMIT,
+)
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
+
+_ON_ACKNOWLEDGEMENTS: Final = frozenset({SINGLE_HOLDER, *OVERTAKING, UNACKED_LIMIT, REDELIVERY_COUNT})
+_ON_LEAVES: Final = frozenset({SINGLE_HOLDER, EARLY_DUPLICATE, *OVERTAKING, *MISROUTED})
+_NO_ACKNOWLEDGEMENT: Final = "the trace has no row of an acknowledgement, so it does not show what consumers still held"
+_NO_LEAVE: Final = (
+    "the trace has no row of a leave, and it shows nothing of {} from then on, which may have left before"
+)
+_OTHER_DISPATCHER: Final = f"a row `settings` changed {CLASSIC_SETTING}, so the dispatcher may be of the other kind"
+_PROVEN: Final = ("violation", "known_bug")
+
+
+def left_open(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
+    """The verdicts, in the order of the findings; those that rest on what the trace leaves open are not provable."""
+    found = context.found
+    if found.acks_recorded and found.leaves_recorded and found.other_dispatcher_seq is None:
+        return list(verdicts)
+    findings = findings_at(found.findings, np.arange(len(verdicts)))
+    return [_weighed(verdicts[at], finding, context) for at, finding in findings]
+
+
+def _weighed(verdict: FindingVerdict, finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+    if verdict.severity not in _PROVEN:
+        return verdict
+    because = not_acknowledged(context) if finding.rule in _ON_ACKNOWLEDGEMENTS else ""
+    if not because and finding.rule in _ON_LEAVES:
+        because = perhaps_gone(context, finding.seq)
+    # Both kinds of dispatcher keep the limit of unacknowledged messages (4.7).
+    if not because and finding.rule != UNACKED_LIMIT:
+        because = perhaps_other_dispatcher(context, finding.seq)
+    return not_provable(because) if because else verdict
+
+
+def not_acknowledged(context: FindingContext) -> str:
+    """Why the trace does not show what consumers still held, as a clause; empty: it does."""
+    return "" if context.found.acks_recorded else _NO_ACKNOWLEDGEMENT
+
+
+def perhaps_gone(context: FindingContext, seq: int) -> str:
+    """Why a consumer may have left before a row although no row says so, as a clause; empty: none may have."""
+    found = context.found
+    if found.leaves_recorded:
+        return ""
+    for index, number in enumerate(found.numbers):
+        stay = found.stays.get(number)
+        if stay is not None and stay.joined is not None and stay.joined.seq < seq and found.last_named[index] < seq:
+            return _NO_LEAVE.format(context.names.spoken(index))
+    return ""
+
+
+def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
+    """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed one."""
+    since = context.found.other_dispatcher_seq
+    return _OTHER_DISPATCHER if since is not None and seq >= since else ""
+
+
+def unrecorded(context: FindingContext) -> list[Missing]:
+    """The kinds of rows that the trace lacks and that its findings rest on."""
+    found, missing = context.found, list[Missing]()
+    rules = found.findings.rule
+    if not found.acks_recorded and np.isin(rules, list(_ON_ACKNOWLEDGEMENTS)).any():
+        missing.append("acknowledgements")
+    on_leaves = found.findings.seq[np.isin(rules, list(_ON_LEAVES))]
+    if on_leaves.size and perhaps_gone(context, int(on_leaves.max())):
+        missing.append("leaves")
+    return missing
