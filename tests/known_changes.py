@@ -3,6 +3,7 @@
 import numpy as np
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, DeclaredRanges, Undecided
+from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
 
@@ -24,7 +25,7 @@ def reset(log: AssignmentLog, seq: int) -> bool:
 
 def _enter(log: AssignmentLog, change: Change, seq: int) -> bool:
     in_order = np.zeros((1, 1), dtype=np.bool_)
-    resolved = log.resolve([change], in_order, 1, Observed(None, NO_DISPATCHES), ())
+    resolved = log.resolve(Burst([change], in_order, Observed(None, NO_DISPATCHES)), 1)
     begins = log.enter(change, resolved.possible[0], Undecided(resolved.undecided[-1], ""), seq)
     log.settle(resolved)
     return begins

@@ -4,11 +4,11 @@ An epoch is the time between two membership changes of one subscription on one t
 change within it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, Observed
@@ -96,26 +96,20 @@ class AssignmentLog:
         self.current: Epoch | None = None
         self.undecided: HashRanges = ()
 
-    def resolve(
-        self,
-        changes: Sequence[Change],
-        precedes: Precedence,
-        nodes_max: int,
-        observed: Observed,
-        passages: Sequence[tuple[int, int]],
-    ) -> Resolved:
+    def resolve(self, burst: Burst, nodes_max: int) -> Resolved:
         """Puts membership changes that are new to this log in order; see `resolve.resolve`."""
         roots = [self._selector, *self._others]
-        if len(changes) > 1 or self._others:
-            resolved = resolve(roots, changes, precedes, nodes_max, observed, passages)
+        if len(burst.changes) > 1 or self._others:
+            resolved = resolve(roots, burst, nodes_max)
         else:
-            selector = with_change(self._selector.copy(), changes[0])
+            selector = with_change(self._selector.copy(), burst.changes[0])
             disputed = union(selector.disputed())
             resolved = Resolved([0], [self._selector, selector], [self.undecided, disputed], [], [selector], True)
         if not len(resolved.possible[0]):
             # Without consumers there is one assignment, whatever happened before.
             return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
-        shown = observed.reported is not None and resolved.possible[0].agrees(observed.reported)
+        reported = burst.observed.reported
+        shown = reported is not None and resolved.possible[0].agrees(reported)
         if self._complete or (resolved.complete and shown):
             return resolved
         # Without a report that shows the assignment, the owners stay open.

@@ -24,20 +24,32 @@ Precedence = npt.NDArray[np.bool_]
 """(n, n): whether change i certainly happened before change j."""
 
 
-def open_joins(changes: Sequence[Change], precedes: Precedence) -> list[tuple[int, int]]:
-    """The pairs of consumers whose order of joining is open."""
-    joins = [number for number, change in enumerate(changes) if change.kind == "join"]
-    return [
-        (changes[first].consumer, changes[second].consumer)
-        for first, second in combinations(joins, 2)
-        if not precedes[first, second] and not precedes[second, first]
-    ]
+class Burst(NamedTuple):
+    """Membership changes that overlap in time, and what is known of their order.
+
+    Attributes:
+        changes: n changes in a possible order.
+        precedes: (n, n) which of them certainly came before which, transitively.
+        observed: the observations of the assignment after the changes, which may show their order.
+        passages: the numbers of a join and of the leave of the same consumer, where it is open whether both happened
+            before a snapshot among the changes or both after it.
+    """
+
+    changes: Sequence[Change]
+    precedes: Precedence
+    observed: Observed
+    passages: Sequence[tuple[int, int]] = ()
 
 
 def with_open_joins(selector: Selector, changes: Sequence[Change], precedes: Precedence) -> Selector:
-    """A copy of a selector that knows the pairs of joins whose order is open."""
+    """A copy of a selector that knows the pairs of consumers whose order of joining is open."""
+    joins = [number for number, change in enumerate(changes) if change.kind == "join"]
     twin = selector.copy()
-    twin.leave_open(open_joins(changes, precedes))
+    twin.leave_open(
+        (changes[first].consumer, changes[second].consumer)
+        for first, second in combinations(joins, 2)
+        if not precedes[first, second] and not precedes[second, first]
+    )
     return twin
 
 
@@ -68,23 +80,19 @@ class _Node:
         self.leads_on = False
 
 
-def possible_orders(
-    roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence, observed: Observed, nodes_max: int
-) -> Orders:
+def possible_orders(roots: Sequence[Selector], burst: Burst, nodes_max: int) -> Orders:
     """All orders that lead from one of the roots to the broker's report, or that explain most dispatches.
 
     Args:
         roots: the assignments that are possible before the changes.
-        changes: in a possible order.
-        precedes: which of them certainly came before which, transitively.
-        observed: the observations after the changes.
+        burst: the changes.
         nodes_max: how many intermediate assignments are examined before the search gives up.
     """
-    paths = _Paths(changes, precedes, observed)
+    paths = _Paths(burst)
     layers = paths.layers(roots, nodes_max)
     if layers is None:
         return paths.only(roots[0])
-    goals, (reported, sent) = layers[-1], observed
+    goals, (reported, sent) = layers[-1], burst.observed
     if reported is not None:
         goals = paths.explaining(goals, reported)
     elif len(goals) > 1:
@@ -96,22 +104,22 @@ def possible_orders(
         return paths.only(roots[0])
     # The observations contradict every order, so they cannot decide it.
     less = Observed(None, NO_DISPATCHES if reported is None else sent)
-    return possible_orders(roots, changes, precedes, less, nodes_max)
+    return possible_orders(roots, burst._replace(observed=less), nodes_max)
 
 
 class _Paths:
     """The paths from the roots through sets of changes that can have happened."""
 
-    def __init__(self, changes: Sequence[Change], precedes: Precedence, observed: Observed) -> None:
-        self._changes = changes
+    def __init__(self, burst: Burst) -> None:
+        self._changes, precedes = burst.changes, burst.precedes
         self._precedes = precedes
-        self._observed = observed
-        numbers = range(len(changes))
+        self._observed = burst.observed
+        numbers = range(len(self._changes))
         self._before = [sum(1 << other for other in numbers if precedes[other, number]) for number in numbers]
         self._ordered = [
             self._before[number] | sum(1 << other for other in numbers if precedes[number, other]) for number in numbers
         ]
-        self._leaves = sum(1 << number for number in numbers if changes[number].kind == "leave")
+        self._leaves = sum(1 << number for number in numbers if self._changes[number].kind == "leave")
         self._related: list[int] = []
 
     def layers(self, roots: Sequence[Selector], nodes_max: int) -> list[list[_Node]] | None:

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.assignment.join_orders import Orders, Precedence, possible_orders, with_open_joins
+from dispatch_audit.pipeline.assignment.join_orders import Burst, Orders, Precedence, possible_orders, with_open_joins
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import Observed
-from dispatch_audit.pipeline.assignment.selectors.selector import OwnerOf, Selector, with_change
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector, with_change
 
 
 class Resolved(NamedTuple):
@@ -37,37 +36,26 @@ class Resolved(NamedTuple):
     complete: bool
 
 
-def resolve(
-    roots: Sequence[Selector],
-    changes: Sequence[Change],
-    precedes: Precedence,
-    nodes_max: int,
-    observed: Observed,
-    passages: Sequence[tuple[int, int]],
-) -> Resolved:
+def resolve(roots: Sequence[Selector], burst: Burst, nodes_max: int) -> Resolved:
     """Puts membership changes in order.
 
     Args:
         roots: the assignments that are possible before the changes.
-        changes: in a possible order.
-        precedes: (n, n) which of them certainly came before which, transitively.
+        burst: the changes.
         nodes_max: how many intermediate assignments are examined.
-        observed: the observations after the changes, which may show their order.
-        passages: the numbers of a join and of the leave of the same consumer, where it is open whether both happened
-            before a snapshot among the changes or both after it.
     """
-    reported, owner_of = observed.reported, observed.owner_of_range
-    orders = possible_orders(roots, changes, precedes, observed, nodes_max)
-    learned = _learned(orders, changes, owner_of)
+    changes, reported = burst.changes, burst.observed.reported
+    orders = possible_orders(roots, burst, nodes_max)
+    learned = _learned(orders, burst)
     if learned.any():
         # Contested points show which consumer joined first; search an order that agrees with them.
         known = closed(orders.precedes | learned)
         if not (known & known.T).any():
-            orders = possible_orders(roots, changes, known, observed, nodes_max)
-    possible = [_settled(selector, orders, changes, owner_of) for selector in orders.states[-1]]
+            orders = possible_orders(roots, burst._replace(precedes=known), nodes_max)
+    possible = [_settled(selector, orders, burst) for selector in orders.states[-1]]
     selectors = [selector for selector, *_ in orders.states]
     if orders.complete:
-        undecided, open_changes = _undecided(roots[0], orders, changes, passages)
+        undecided, open_changes = _undecided(roots[0], orders, burst)
         undecided[-1] = doubtful(possible)
         return Resolved(orders.order, selectors, undecided, open_changes, possible, True)
     # There are more orders than can be examined, so it is unknown which hashes they agree on.
@@ -84,20 +72,20 @@ def doubtful(possible: Sequence[Selector]) -> HashRanges:
     return union([*differs, *(both for selector in possible for both in selector.disputed())])
 
 
-def _learned(orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Precedence:
+def _learned(orders: Orders, burst: Burst) -> Precedence:
     """The order of joins that the owners of contested points show."""
-    selector = with_open_joins(orders.states[-1][0], changes, orders.precedes)
-    number_of = {change.consumer: number for number, change in enumerate(changes) if change.kind == "join"}
+    selector = with_open_joins(orders.states[-1][0], burst.changes, orders.precedes)
+    number_of = {change.consumer: number for number, change in enumerate(burst.changes) if change.kind == "join"}
     found = np.zeros_like(orders.precedes)
-    for earlier, later in selector.learn(owner_of):
+    for earlier, later in selector.learn(burst.observed.owner_of_range):
         if earlier in number_of and later in number_of:
             found[number_of[earlier], number_of[later]] = True
     return found
 
 
-def _settled(selector: Selector, orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Selector:
-    twin = with_open_joins(selector, changes, orders.precedes)
-    twin.learn(owner_of)
+def _settled(selector: Selector, orders: Orders, burst: Burst) -> Selector:
+    twin = with_open_joins(selector, burst.changes, orders.precedes)
+    twin.learn(burst.observed.owner_of_range)
     return twin
 
 
@@ -109,15 +97,13 @@ def closed(precedes: Precedence) -> Precedence:
     return whole
 
 
-def _undecided(
-    root: Selector, orders: Orders, changes: Sequence[Change], passages: Sequence[tuple[int, int]]
-) -> tuple[list[HashRanges], list[int]]:
+def _undecided(root: Selector, orders: Orders, burst: Burst) -> tuple[list[HashRanges], list[int]]:
     """The hashes in doubt by the number of changes that have happened, and the changes whose order is open."""
     open_pairs = ~(orders.precedes | orders.precedes.T)
-    for join, leave in passages:
+    for join, leave in burst.passages:
         # Their order is known, but not whether the consumer was there between any two of the other observations.
         open_pairs[join, leave] = True
-    touched = _Touched(root, orders, changes)
+    touched = _Touched(root, orders, burst.changes)
     undecided: list[HashRanges] = []
     open_changes: set[int] = set()
     for at, states in enumerate(orders.states):
@@ -125,7 +111,7 @@ def _undecided(
         crossing = {n for one in done for other in to_come if open_pairs[one, other] for n in (one, other)}
         ranges = [*differing([selector.routing() for selector in states])] if len(states) > 1 else []
         ranges += touched.by(crossing)
-        disputing = (with_open_joins(selector, changes, orders.precedes) for selector in states)
+        disputing = (with_open_joins(selector, burst.changes, orders.precedes) for selector in states)
         ranges += [both for selector in disputing for both in selector.disputed()]
         undecided.append(union(ranges))
         open_changes |= crossing

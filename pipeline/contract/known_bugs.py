@@ -197,24 +197,16 @@ def release_of(version: str | None, profile: Profile) -> Release:
         return Release(profile.from_version)
 
 
-def known_bugs(version: str | None, profile: Profile) -> Mapping[str, KnownBug]:
-    """The bugs that a broker can have, by id; `profile` names its dispatcher. See `release_of` for the arguments."""
-    return _possible(release_of(version, profile), profile.dispatcher)
-
-
-def bugs_by_symptom(version: str | None, profile: Profile) -> Mapping[Symptom, tuple[str, ...]]:
-    """The ids of the bugs that a broker can have, by symptom; takes the arguments of `known_bugs`."""
-    return _by_symptom(release_of(version, profile), profile.dispatcher)
-
-
 @cache
-def _possible(release: Release, dispatcher: Dispatcher) -> Mapping[str, KnownBug]:
+def known_bugs(release: Release, dispatcher: Dispatcher) -> Mapping[str, KnownBug]:
+    """The bugs that a broker of this release and dispatcher can have, by id."""
     bugs = {bug.id: bug for bug in catalogue().values() if bug.can_exist(release, dispatcher)}
     return MappingProxyType(bugs)
 
 
 @cache
-def _by_symptom(release: Release, dispatcher: Dispatcher) -> Mapping[Symptom, tuple[str, ...]]:
-    bugs = _possible(release, dispatcher).values()
+def bugs_by_symptom(release: Release, dispatcher: Dispatcher) -> Mapping[Symptom, tuple[str, ...]]:
+    """The ids of the bugs that a broker of this release and dispatcher can have, by symptom."""
+    bugs = known_bugs(release, dispatcher).values()
     ids = {known: tuple(bug.id for bug in bugs if known in bug.symptoms) for known in get_args(Symptom)}
     return MappingProxyType(ids)

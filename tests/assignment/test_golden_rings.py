@@ -10,6 +10,7 @@ import pytest
 from known_changes import join
 
 from dispatch_audit.pipeline.assignment import NOBODY, AssignmentLog, Selector, hashes_moved, make_selector
+from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import contains, differing, owned_by
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
@@ -336,8 +337,7 @@ def test_the_order_of_joins_of_one_name_is_open_and_of_several_is_not() -> None:
 
     def undecided(*names: str) -> bool:
         changes = [Change("join", consumer, name) for consumer, name in enumerate(names)]
-        observed = Observed(None, NO_DISPATCHES)
-        found = resolve([shared_ring()], changes, precedes, 100, observed, [])
+        found = resolve([shared_ring()], Burst(changes, precedes, Observed(None, NO_DISPATCHES)), 100)
         assert found.complete
         return bool(found.undecided[-1])
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatch_audit.pipeline.assignment import Selector, make_selector
-from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.join_orders import Burst, Precedence
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, covers, differing
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
@@ -31,7 +31,7 @@ SELECTORS: dict[str, tuple[SelectorKind, int, str]] = {
 ENOUGH = 5_000
 
 
-class Burst(NamedTuple):
+class Drawn(NamedTuple):
     """Changes that overlap: a selector before them, what is known of their order, and the order that was."""
 
     before: Selector
@@ -50,7 +50,7 @@ def declared(consumer: int) -> tuple[tuple[int, int], ...]:
     return ((consumer * 1_000, consumer * 1_000 + 499), (consumer * 1_000 + 500, consumer * 1_000 + 999))
 
 
-def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
+def drawn(rng: Random, kind: str, changes_max: int = 5) -> Drawn:
     """A random burst of changes, each inside of an interval."""
     before = fresh(kind)
     names = ("same",) if rng.random() < 0.3 else tuple("abcdefgh")
@@ -73,10 +73,10 @@ def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
     happened = tuple(sorted(range(len(changes)), key=moments.__getitem__))
     order = sorted(range(len(changes)), key=lambda number: spans[number][1])
     changes = [changes[number] for number in order]
-    return Burst(before, changes, closed(precedes[np.ix_(order, order)]), tuple(order.index(n) for n in happened))
+    return Drawn(before, changes, closed(precedes[np.ix_(order, order)]), tuple(order.index(n) for n in happened))
 
 
-def states(burst: Burst, order: tuple[int, ...]) -> list[Selector]:
+def states(burst: Drawn, order: tuple[int, ...]) -> list[Selector]:
     """The selectors before the first change and after each one, in an order."""
     found = [burst.before]
     for number in order:
@@ -84,9 +84,9 @@ def states(burst: Burst, order: tuple[int, ...]) -> list[Selector]:
     return found
 
 
-def resolved(burst: Burst, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
-    nothing_seen = Observed(reported, NO_DISPATCHES)
-    return resolve([burst.before], burst.changes, burst.precedes, nodes_max, nothing_seen, [])
+def resolved(burst: Drawn, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
+    observed = Observed(reported, NO_DISPATCHES)
+    return resolve([burst.before], Burst(burst.changes, burst.precedes, observed), nodes_max)
 
 
 def agree(some: Selector, others: Selector, but_for: HashRanges) -> bool:
@@ -97,7 +97,7 @@ def agree(some: Selector, others: Selector, but_for: HashRanges) -> bool:
 @examples(120)
 @given(seed=st.integers(0, 2**32), shown=st.booleans())
 def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, shown: bool) -> None:
-    made = burst(Random(seed), kind)
+    made = drawn(Random(seed), kind)
     reported = states(made, made.happened)[-1].ranges() if shown else None
     found = resolved(made, reported)
     assert found.complete
@@ -117,7 +117,7 @@ def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, sho
 @examples(60)
 @given(seed=st.integers(0, 2**32))
 def test_after_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
-    made = burst(Random(seed), kind)
+    made = drawn(Random(seed), kind)
     reported = states(made, made.happened)[-1].ranges()
     found = resolved(made, reported)
     assert found.possible[0].ranges() == reported
@@ -130,7 +130,7 @@ def test_thirty_joins_at_one_time_are_told_apart_by_what_follows(kind: str) -> N
     rng = Random(1)
     changes = [Change("join", consumer, f"consumer-{consumer}", declared(consumer)) for consumer in range(30)]
     happened = tuple(rng.sample(range(30), 30))
-    made = Burst(fresh(kind), changes, np.zeros((30, 30), dtype=np.bool_), happened)
+    made = Drawn(fresh(kind), changes, np.zeros((30, 30), dtype=np.bool_), happened)
     way = states(made, happened)
     found = resolved(made, way[-1].ranges(), nodes_max=100)
     assert found.complete
@@ -142,7 +142,7 @@ def test_thirty_joins_at_one_time_are_told_apart_by_what_follows(kind: str) -> N
 
 def test_beyond_the_limit_nothing_is_known_until_a_report() -> None:
     changes = [Change("join", consumer, "") for consumer in range(8)]
-    made = Burst(fresh("AutoSplit"), changes, np.zeros((8, 8), dtype=np.bool_), tuple(range(8)))
+    made = Drawn(fresh("AutoSplit"), changes, np.zeros((8, 8), dtype=np.bool_), tuple(range(8)))
     found = resolved(made, None, nodes_max=100)
     assert not found.complete
     assert found.undecided[1:] == [ALL_HASHES] * 8
@@ -154,7 +154,7 @@ def test_beyond_the_limit_nothing_is_known_until_a_report() -> None:
 
 
 def test_a_report_that_no_order_leads_to_says_nothing_of_the_order() -> None:
-    made = burst(Random(3), "AutoSplit")
+    made = drawn(Random(3), "AutoSplit")
     impossible = ReportedRanges.of([(0, 65536, 99)])
     with_it, without = resolved(made, impossible), resolved(made, None)
     assert (with_it.order, with_it.undecided) == (without.order, without.undecided)

@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.contract.known_bugs import (
     label,
     labels,
     labels_in,
+    release_of,
     remedy,
     titles,
 )
@@ -59,12 +60,12 @@ STUCK = {"#21554", "#26268"}
 def test_a_broker_can_have_what_its_version_and_dispatcher_have(
     version: str, settings: dict[str, object], found: set[str]
 ) -> None:
-    assert set(known_bugs(version, profile_for(version, settings))) == found
+    assert set(known_bugs(Release(version), profile_for(version, settings).dispatcher)) == found
 
 
 def test_a_named_profile_stands_in_for_a_version_that_is_none() -> None:
     profile = profile_named("pulsar-4.2.4")
-    assert known_bugs("nightly", profile) == known_bugs(None, profile) == known_bugs("4.2.4", profile)
+    assert release_of("nightly", profile) == release_of(None, profile) == Release("4.2.4")
 
 
 def test_every_flaw_of_the_semantics_is_there() -> None:
@@ -86,7 +87,7 @@ def test_an_entry_is_fit_to_be_shown(bug: KnownBug) -> None:
 
 def test_what_a_bug_explains_is_asked_of_each_broker_that_can_have_it() -> None:
     for profile in profiles().values():
-        for bug in known_bugs(profile.from_version, profile).values():
+        for bug in known_bugs(Release(profile.from_version), profile.dispatcher).values():
             assert set(bug.rules) <= set(profile.rules), f"{bug.id} under {profile.name}"
 
 
@@ -95,11 +96,11 @@ def test_every_symptom_is_that_of_a_flaw() -> None:
 
 
 def test_a_symptom_is_that_of_the_flaws_which_this_broker_can_have() -> None:
-    of_3x = bugs_by_symptom("3.0.7", profile_for("3.0.7", {}))
+    of_3x = bugs_by_symptom(Release("3.0.7"), "recently_joined")
     assert of_3x["passed_over_in_replay"] == ("F6",)
     assert of_3x["counted_as_draining_again"] == of_3x["hidden_in_replay"] == ()
-    assert bugs_by_symptom("4.0.6", profile_for("4.0.6", {}))["counted_as_draining_again"] == ("#23845",)
-    assert bugs_by_symptom("4.0.7", profile_for("4.0.7", {}))["counted_as_draining_again"] == ()
+    assert bugs_by_symptom(Release("4.0.6"), "draining")["counted_as_draining_again"] == ("#23845",)
+    assert bugs_by_symptom(Release("4.0.7"), "draining")["counted_as_draining_again"] == ()
 
 
 def test_flaws_in_words_have_each_remedy_once() -> None:
@@ -120,7 +121,7 @@ def test_the_labels_of_bugs_can_be_told_apart_in_their_column() -> None:
 
 def test_profiles_and_catalogue_tell_the_same_story() -> None:
     for profile in profiles().values():
-        found = known_bugs(profile.from_version, profile)
+        found = known_bugs(Release(profile.from_version), profile.dispatcher)
         drains = profile.dispatcher == "draining"
         assert ("#23845" in found) is (drains and profile.draining_return == "lazy")
         assert ("#23870" in found) is ("E8" in profile.exceptions)

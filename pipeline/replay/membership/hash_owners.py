@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Undecided
-from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed
@@ -85,28 +85,16 @@ class HashOwners:
         """The sticky hash of each murmur value, none of which is negative."""
         return sticky_from_murmur(murmur, self._config.profile.hash[self._kind]).astype(np.int64)
 
-    def enter(
-        self,
-        changes: Sequence[Change],
-        seqs: Sequence[int],
-        bounds: Sequence[Bounds],
-        precedes: Precedence,
-        observed: Observed,
-        passages: Sequence[tuple[int, int]],
-    ) -> Ordered:
+    def enter(self, burst: Burst, seqs: Sequence[int], bounds: Sequence[Bounds]) -> Ordered:
         """Adds changes to the assignment, and returns them in a possible order; their points are located later.
 
         Args:
-            changes: in a possible order.
+            burst: the changes.
             seqs: of the row of each.
             bounds: the seqs between which each took effect.
-            precedes: which of them certainly happened before which.
-            observed: the observations of the assignment after all of them.
-            passages: the numbers of a join and of the leave of the same consumer, where it is open on which side of a
-                snapshot both happened.
         """
-        log = self._log
-        resolved = log.resolve(changes, precedes, self._config.orders.assignments_max, observed, passages)
+        log, changes = self._log, burst.changes
+        resolved = log.resolve(burst, self._config.orders.assignments_max)
         because = self._doubt(changes, bounds, resolved)
         for at, number in enumerate(resolved.order):
             # After the last change, contested ring points have the owners that later observations show.

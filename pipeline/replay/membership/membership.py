@@ -7,6 +7,7 @@ rows held back depends on how long a broker takes for a membership change, not o
 
 from collections.abc import Collection, Iterator, Sequence
 
+from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
@@ -155,10 +156,10 @@ class Membership:
         yield from self._open_dispatcher(cluster)
         brief = passages(cluster, self._changes.views)
         entered = [_change(bracket) for bracket in cluster]
+        burst = Burst(entered, known, self._shown_after(over, view), brief)
         self.one_sided.note_changes(cluster, bounds)
         perhaps_empty = len(cluster) > 1 and may_be_empty(self.connected, entered, known)
-        seqs = [bracket.row.seq for bracket in cluster]
-        ordered = self.owners.enter(entered, seqs, bounds, known, self._shown_after(over, view), brief)
+        ordered = self.owners.enter(burst, [bracket.row.seq for bracket in cluster], bounds)
         in_order = [bounds[number] for number in ordered.order]
         # The row that closes the bracket stays in as well.
         located = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)

@@ -4,16 +4,9 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import (
-    FINDINGS,
-    Output,
-)
+from dispatch_audit.pipeline.replay.state.output import FINDINGS, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
-from dispatch_audit.pipeline.replay.state.state import (
-    NOBODY,
-    READ,
-    UNKNOWN,
-)
+from dispatch_audit.pipeline.replay.state.state import READ
 
 
 class Dispatch(NamedTuple):
@@ -36,42 +29,13 @@ def _new_row(out: Output, rule: int, seq: int, ts_us: int, ledger: int, entry: i
     row = out.filled[FINDINGS]
     out.filled[FINDINGS] = row + 1
     found = out.findings
+    found[row] = out.nothing_known[0]
     found[row].rule = rule
     found[row].seq = seq
     found[row].ts_us = ts_us
     found[row].ledger = ledger
     found[row].entry = entry
     found[row].consumer = consumer
-    found[row].hash = UNKNOWN
-    found[row].key_id = UNKNOWN
-    found[row].other_consumer = NOBODY
-    found[row].other_seq = UNKNOWN
-    found[row].other_ledger = UNKNOWN
-    found[row].other_entry = UNKNOWN
-    found[row].other_key_id = UNKNOWN
-    found[row].draining = 0
-    found[row].acknowledged = 0
-    found[row].marks = 0
-    found[row].other_marks = 0
-    found[row].since_seq = UNKNOWN
-    found[row].since_ts = UNKNOWN
-    found[row].hash_since_seq = UNKNOWN
-    found[row].hash_since_ts = UNKNOWN
-    found[row].other_since_seq = UNKNOWN
-    found[row].other_since_ts = UNKNOWN
-    found[row].other_ts = UNKNOWN
-    found[row].sent_before_to = NOBODY
-    found[row].sent_before_seq = UNKNOWN
-    found[row].read_ts = UNKNOWN
-    found[row].receiver_sent_ts = UNKNOWN
-    found[row].left_sent_seq = UNKNOWN
-    found[row].value = UNKNOWN
-    found[row].expected = UNKNOWN
-    found[row].limited = 0
-    found[row].largest = 0
-    found[row].read_when_full = 0
-    found[row].vague = 0
-    found[row].permitted = 0
     return int(row)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.state import Ints, Records
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, Records
 
 # Events that end an interval.
 BY_ACK: Final = 0
@@ -64,8 +64,8 @@ _AT_ONCE: Final = 4096
 class KernelFinding(NamedTuple):
     """A rule that a dispatch or an acknowledgement broke, as a record of `FINDING`.
 
-    Numbers that are not known are UNKNOWN, consumers NOBODY; `other_*` is the other entry and its dispatch, where the
-    rule names one.
+    Each field begins with the value that says that nothing is known of it; `other_*` is the other entry and its dispatch,
+    where the rule names one.
 
     Attributes:
         rule: its number in `contract.rules`.
@@ -106,42 +106,42 @@ class KernelFinding(NamedTuple):
         permitted: the number of the exception that permits it, 0: none; filled by the collector of findings.
     """
 
-    rule: int
-    seq: int
-    ts_us: int
-    ledger: int
-    entry: int
-    hash: int
-    key_id: int
-    consumer: int
-    other_consumer: int
-    other_seq: int
-    other_ledger: int
-    other_entry: int
-    other_key_id: int
-    draining: int
-    acknowledged: int
-    marks: int
-    other_marks: int
-    since_seq: int
-    since_ts: int
-    hash_since_seq: int
-    hash_since_ts: int
-    other_since_seq: int
-    other_since_ts: int
-    other_ts: int
-    sent_before_to: int
-    sent_before_seq: int
-    read_ts: int
-    receiver_sent_ts: int
-    left_sent_seq: int
-    value: int
-    expected: int
-    limited: int
-    largest: int
-    read_when_full: int
-    vague: int
-    permitted: int
+    rule: int = UNKNOWN
+    seq: int = UNKNOWN
+    ts_us: int = UNKNOWN
+    ledger: int = UNKNOWN
+    entry: int = UNKNOWN
+    hash: int = UNKNOWN
+    key_id: int = UNKNOWN
+    consumer: int = NOBODY
+    other_consumer: int = NOBODY
+    other_seq: int = UNKNOWN
+    other_ledger: int = UNKNOWN
+    other_entry: int = UNKNOWN
+    other_key_id: int = UNKNOWN
+    draining: int = 0
+    acknowledged: int = 0
+    marks: int = 0
+    other_marks: int = 0
+    since_seq: int = UNKNOWN
+    since_ts: int = UNKNOWN
+    hash_since_seq: int = UNKNOWN
+    hash_since_ts: int = UNKNOWN
+    other_since_seq: int = UNKNOWN
+    other_since_ts: int = UNKNOWN
+    other_ts: int = UNKNOWN
+    sent_before_to: int = NOBODY
+    sent_before_seq: int = UNKNOWN
+    read_ts: int = UNKNOWN
+    receiver_sent_ts: int = UNKNOWN
+    left_sent_seq: int = UNKNOWN
+    value: int = UNKNOWN
+    expected: int = UNKNOWN
+    limited: int = 0
+    largest: int = 0
+    read_when_full: int = 0
+    vague: int = 0
+    permitted: int = 0
 
 
 FINDING = np.dtype([(name, np.int64) for name in KernelFinding._fields])
@@ -227,7 +227,8 @@ class Output(NamedTuple):
 
     `unsent` are the dispatches (by the seq of their start) that never reached the connection: findings that depend on
     them are dropped (TRACE_FORMAT, "Phases"). `withdrawn` are entries that for a while were perhaps neither pending nor
-    waiting. `stop` is one number: why the kernel stops in front of the next row; 0: it goes on.
+    waiting. `stop` is one number: why the kernel stops in front of the next row; 0: it goes on. `nothing_known` is one
+    finding, with which each begins.
     """
 
     findings: Records  # of FINDING
@@ -237,6 +238,7 @@ class Output(NamedTuple):
     intervals: Records  # of INTERVAL
     filled: Ints
     stop: Ints
+    nothing_known: Records  # one of FINDING
 
 
 # Indexes into `Output.filled`.
@@ -258,6 +260,7 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
         intervals=np.zeros(2 * episodes, dtype=INTERVAL).view(np.recarray),
         filled=np.zeros(5, dtype=np.int64),
         stop=np.zeros(1, dtype=np.int64),
+        nothing_known=np.array([KernelFinding()], dtype=FINDING).view(np.recarray),
     )
 
 

@@ -54,13 +54,10 @@ class FindingContext:
         self.digests_change = config.digests_change
         self.release = config.release
 
-    @cached_property
-    def _bugs(self) -> Mapping[Symptom, tuple[str, ...]]:
-        return bugs_by_symptom(self.config.version, self.config.profile)
-
     def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
         """The bugs with these symptoms that this broker can have (ids of `conf/known_bugs.toml`), in their order."""
-        return tuple(bug for symptom in symptoms for bug in self._bugs[symptom])
+        of_symptom = bugs_by_symptom(self.release, self.config.profile.dispatcher)
+        return tuple(bug for symptom in symptoms for bug in of_symptom[symptom])
 
     def applies(self, rule: RuleName) -> bool:
         """Whether a rule applies to the broker with its settings."""

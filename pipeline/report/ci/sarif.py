@@ -46,7 +46,8 @@ def sarif_report(summary: Summary, traces: Sequence[Trace], version: str) -> str
 
 def _run(run: RunSummary, trace: Trace, target: str, version: str) -> dict[str, Any]:
     profile = profile_named(run.profile)
-    bugs, release = known_bugs(run.pulsar_version, profile).values(), release_of(run.pulsar_version, profile)
+    release = release_of(run.pulsar_version, profile)
+    bugs = known_bugs(release, profile.dispatcher).values()
     rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules], release) for rule in profile.rules]
     findings = zip(run.findings, source_locations(trace, run.findings), strict=True)
     return {
