@@ -102,7 +102,7 @@ class Membership:
             gaps: the gaps that begin among them or in front of them.
             settings: the rows `settings` among them or in front of them.
         """
-        self._held.push(events)
+        self._held.push(events, self.owners.hashes(events))
         for gap in gaps:
             self._planned.add_gap(gap)
         for row in settings:
@@ -129,7 +129,7 @@ class Membership:
         certain_us = NEVER if final else max(newest.ts_us, now_us) - self._planned.held_us
         yield from (steps.RefusedChange(row) for row in self._planned.take_refused(certain_us))
         floors = self._changes.floors()
-        while (ready := self._changes.ready(final, certain_us, floors, self.owners.hashes)) is not None:
+        while (ready := self._changes.ready(final, certain_us, floors)) is not None:
             yield from self._place(*ready)
         # A gap may begin, or end, after the last row that is there.
         yield from self._advance(NEVER if final else self._settled_seq(certain_us))
@@ -162,7 +162,9 @@ class Membership:
         ordered = self.owners.enter(burst, [bracket.row.seq for bracket in cluster], bounds)
         in_order = [bounds[number] for number in ordered.order]
         # The row that closes the bracket stays in as well.
-        located = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)
+        located = locate_changes(
+            in_order, *self._held.up_to(over), self._held.decisions(-1, over + 1), ordered.routings
+        )
         # The rows are dropped as they take effect.
         given_up = [self._held.given_up(at.seq, over_seq) for at, over_seq in located]
         for done, (number, (at, _)) in enumerate(zip(ordered.order, located, strict=True)):
@@ -188,7 +190,7 @@ class Membership:
             rehashed=rehashed,
         )
         if rehashed:
-            self._held.forget_hashes()
+            self._held.rehash(self.owners.hashes)
 
     def _take_effect(
         self, change: Bracket, at: TracePoint, given_up: GivenUp, perhaps_empty: bool
@@ -225,7 +227,7 @@ class Membership:
         """Consumers that are certainly connected after changes that are over by the row `over`."""
         there = set(() if view is None else view.listed)
         if any(b.row.kind == "reset" for b in cluster):
-            sent = self._decisions(over - 1, NEVER)
+            sent = self._held.decisions(over - 1, NEVER)
             # A dispatch that was recorded after a restart may have been decided before it.
             there.update(() if sent.recorded_late else sent.consumers.tolist())
         return there
@@ -234,13 +236,9 @@ class Membership:
         """The observations of the assignment after changes that are over by the row `over`."""
 
         def decisions() -> Evidence:
-            return self._decisions(over - 1, self._changes.first_seq)
+            return self._held.decisions(over - 1, self._changes.first_seq)
 
         return observations(None if view is None else view.reported(), decisions, self._held.recorded_late)
-
-    def _decisions(self, after: int, before: int) -> Evidence:
-        """The dispatches between two held rows."""
-        return self._held.decisions(after, before, self.owners.hashes)
 
     def _advance(self, seq: int, shown_by: Collection[int] = ()) -> Iterator[steps.Step]:
         """Lets all rows and planned steps up to and including the row `seq` take effect; see `PlannedSteps.take`."""
@@ -271,7 +269,7 @@ class Membership:
 
     def _released_rows(self) -> Iterator[steps.Step]:
         """The rows that have taken effect; to be handed on before anything changes that they depend on."""
-        rows = self._held.take(self.owners.hashes)
+        rows = self._held.take()
         if rows is not None:
             yield steps.Rows(*rows)
 

@@ -5,7 +5,6 @@ replaying a stretch of rows has a cost of its own, however few they are.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 
@@ -15,9 +14,6 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
 from dispatch_audit.pipeline.replay.timeline.given_up import EFFECT_US_MAX, NOTHING_GIVEN_UP, GivenUp, given_up
-
-HashesOf: TypeAlias = Callable[[Events], Ints]
-"""Returns the sticky hash of each row, -1 where it has none."""
 
 
 @checkpointed("held_rows")
@@ -37,27 +33,28 @@ class HeldRows:
         self._clock: Ints = self._rows.ts_us  # their ts_us, made ascending
         self._released = 0
         self._taken = 0
-        self._hashes: Ints | None = None
+        self._hashes: Ints = np.empty(0, dtype=np.int64)
         self._decisions: Evidence | None = None
 
-    def push(self, events: Events) -> None:
-        """Adds the next rows in the order of seq."""
+    def push(self, events: Events, hashes: Ints) -> None:
+        """Adds the next rows in the order of seq, with the sticky hash of each, -1 where it has none."""
         self._rows = concatenated([self._rows, events]) if self._rows.seq.size else events
+        self._hashes = np.concatenate((self._hashes, hashes))
         self._clock = np.maximum.accumulate(self._rows.ts_us)
         # The start of a dispatch comes before its end, so this is known in time.
         self.recorded_late = self.recorded_late and not events.has(Code.DISPATCH_START)
-        self.forget_hashes()
+        self._decisions = None
 
     def drop_taken(self) -> None:
         """Drops the rows that were taken, but for the last one; call when all that were released are taken."""
         first = self._first
         self._rows, self._clock = self._rows.rows(first, self._rows.seq.size), self._clock[first:]
+        self._hashes, self._decisions = self._hashes[first:], None
         self._released = self._taken = self._released - first
-        self.forget_hashes()
 
-    def forget_hashes(self) -> None:
-        """Drops the hashes of the rows; call when another selector hashes them."""
-        self._hashes = self._decisions = None
+    def rehash(self, hashes_of: Callable[[Events], Ints]) -> None:
+        """Gives the rows the hashes of another selector, which the function returns."""
+        self._hashes, self._decisions = hashes_of(self._rows), None
 
     @property
     def _first(self) -> int:
@@ -108,10 +105,10 @@ class HeldRows:
         rows = slice(self._first, int(self._rows.seq.searchsorted(seq, "right")))
         return self._rows.seq[rows], self._rows.ts_us[rows]
 
-    def decisions(self, after: int, before: int, hashes_of: HashesOf) -> Evidence:
+    def decisions(self, after: int, before: int) -> Evidence:
         """The dispatches between two rows."""
         if self._decisions is None:
-            self._decisions = Evidence.of(self._rows, self._hashed(hashes_of), self.recorded_late)
+            self._decisions = Evidence.of(self._rows, self._hashes, self.recorded_late)
         # Of the rows that took effect only the last one is still held.
         first_seq = int(self._rows.seq[self._first])
         return self._decisions.between(max(after, first_seq - 1), before)
@@ -133,16 +130,11 @@ class HeldRows:
         """Whether a row that was released and not taken names a consumer."""
         return bool((self._rows.consumer[self._taken : self._released] == consumer).any())
 
-    def take(self, hashes_of: HashesOf) -> tuple[Events, Ints] | None:
+    def take(self) -> tuple[Events, Ints] | None:
         """The rows that were released and not taken, and their hashes; None: there are none."""
         start, stop = self._taken, self._released
         if start == stop:
             return None
         self._taken = stop
         # The kernel fills in hashes, and those here must stay as the rows say them.
-        return self._rows.rows(start, stop), self._hashed(hashes_of)[start:stop].copy()
-
-    def _hashed(self, hashes_of: HashesOf) -> Ints:
-        if self._hashes is None:
-            self._hashes = hashes_of(self._rows)
-        return self._hashes
+        return self._rows.rows(start, stop), self._hashes[start:stop].copy()

@@ -24,6 +24,8 @@ _CHANGE = (
     "the recorder wrote only one side of a join or leave at about that moment, so the trace does not show whether it "
     "had already taken effect"
 )
+# The number of changes that are kept: only the latest ones can concern a snapshot.
+_CHANGES_MAX = 100
 
 
 @checkpointed("one_sided_recording")
@@ -49,7 +51,6 @@ class OneSidedRecording:
     def note_changes(self, changes: Sequence[Bracket], bounds: Sequence[Bounds]) -> None:
         """Takes the next joins and leaves, and the rows between which each took effect."""
         one_sided = [b for change, b in zip(changes, bounds, strict=True) if change.start is None or change.end is None]
-        # Only the latest ones can concern a snapshot.
         self._changes = [*self._changes, *one_sided][-_CHANGES_MAX:]
 
     def about(self, snapshot: Snapshot) -> str:
@@ -58,6 +59,3 @@ class OneSidedRecording:
             return _TRAFFIC
         near = any(after <= snapshot.seq and snapshot.seq_begin <= before for after, before in self._changes)
         return _CHANGE if near else ""
-
-
-_CHANGES_MAX = 100

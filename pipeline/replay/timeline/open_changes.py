@@ -6,7 +6,7 @@ from typing import Final
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Brackets, Side
-from dispatch_audit.pipeline.replay.timeline.held_rows import HashesOf, HeldRows
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
     note_resets,
@@ -72,7 +72,7 @@ class OpenChanges:
         return floors
 
     def ready(
-        self, final: bool, certain_us: int, floors: Mapping[int, int], hashes_of: HashesOf
+        self, final: bool, certain_us: int, floors: Mapping[int, int]
     ) -> tuple[list[Bracket], View | None] | None:
         """The earliest changes that overlap, in a possible order, as soon as no later row can change anything.
 
@@ -80,7 +80,6 @@ class OpenChanges:
             final: whether no row follows.
             certain_us: the time up to which later rows change nothing.
             floors: those of `floors`.
-            hashes_of: returns the sticky hashes of rows.
 
         Returns:
             The changes, with the first snapshot that shows the ranges after all of them if they are several and there
@@ -91,14 +90,14 @@ class OpenChanges:
         cluster = self._first_cluster(floors)
         if not final and not all(b.closed(certain_us) for b in cluster):
             return None
-        self._narrow(cluster, hashes_of)
+        self._narrow(cluster)
         if len(cluster) > 1:
             cluster = self._first_cluster(floors)
         if len(cluster) == 1:
             return cluster, None
         view = self._view_after(cluster)
         if view is not None:
-            return self._shown_by(view, cluster, hashes_of), view
+            return self._shown_by(view, cluster), view
         return (cluster, None) if final or self._waited(cluster, certain_us) else None
 
     def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
@@ -152,11 +151,11 @@ class OpenChanges:
 
         return sorted(changes, key=ends)
 
-    def _narrow(self, cluster: Sequence[Bracket], hashes_of: HashesOf) -> None:
+    def _narrow(self, cluster: Sequence[Bracket]) -> None:
         """Narrows the bounds of changes by the dispatches and snapshots among them."""
         bounds = [b.bounds for b in cluster]
         after, before = min(after for after, _ in bounds), max(before for _, before in bounds)
-        decisions = self._held.decisions(after, before, hashes_of)
+        decisions = self._held.decisions(after, before)
         if decisions.seq.size:
             note_dispatches(cluster, decisions)
         self._narrow_leaves([b.leave for b in cluster if b.leave is not None])
@@ -190,10 +189,10 @@ class OpenChanges:
                     return view
         return None
 
-    def _shown_by(self, view: View, cluster: list[Bracket], hashes_of: HashesOf) -> list[Bracket]:
+    def _shown_by(self, view: View, cluster: list[Bracket]) -> list[Bracket]:
         """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
         others = [b for b in self._brackets.open if b not in cluster and shown(view, b)]
         note_view([*cluster, *others], view)
         if others:
-            self._narrow(others, hashes_of)
+            self._narrow(others)
         return self._in_order([*cluster, *others])

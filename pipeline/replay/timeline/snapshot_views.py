@@ -30,7 +30,7 @@ class View(NamedTuple):
     ranges: tuple[tuple[int, frozenset[tuple[int, int]]], ...] | None
 
     def reported(self) -> ReportedRanges | None:
-        """The ranges of all consumers, in their order: made anew, because few snapshots decide anything."""
+        """The ranges of all consumers; made at each call, because few snapshots decide anything."""
         if self.ranges is None:
             return None
         return ReportedRanges.of((*both, consumer) for consumer, of_one in self.ranges for both in of_one)

@@ -16,6 +16,8 @@ from dispatch_audit.pipeline.replay.state.state import Ints
 
 RANGES_MAX = 200_000
 """The number of ranges that are kept; beyond it, older doubts concern all hashes."""
+# The number of changes that a reason names.
+_NAMED_MAX = 6
 
 
 @checkpointed("undecided_range")
@@ -134,6 +136,3 @@ def in_words(changes: Iterable[str]) -> str:
     names: Sequence[str] = sorted(set(changes))
     more = f" and {count(len(names) - _NAMED_MAX, 'other')}" if len(names) > _NAMED_MAX else ""
     return f"the trace does not show in which order these happened: {', '.join(names[:_NAMED_MAX])}{more}"
-
-
-_NAMED_MAX = 6

@@ -17,7 +17,8 @@ from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
 
 def _brackets() -> Brackets:
     held, seq = HeldRows(), np.arange(40)
-    held.push(no_events()._replace(seq=seq, ts_us=100 * seq, code=np.full(seq.size, Code.OTHER)))
+    rows = no_events()._replace(seq=seq, ts_us=100 * seq, code=np.full(seq.size, Code.OTHER))
+    held.push(rows, np.full(seq.size, -1))
     return Brackets(held, skew_us=10)
 
 
