@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -36,31 +37,29 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
             chosen.add(first + int(np.argmax(keys.times[first:last])))
         else:
             unkeyed.append(sticky)
-    rows: Rows = []
     shown_keys = keys.rows(np.array(sorted(chosen), dtype=np.int64))
     shown_keys = shown_keys.rows(np.lexsort((shown_keys.key, shown_keys.group, -shown_keys.times)))
     first, last = np.searchsorted(keys.group, (shown_keys.group, shown_keys.group + 1))
     dispatched = _times(hashes, [*shown_keys.group.tolist(), *unkeyed])
-    for sticky, key_id, times, ledger, entry, keys_on_hash in zip(
-        *(column.tolist() for column in (*shown_keys, last - first)), strict=True
-    ):
-        rows.append(
-            {
-                **_hash_columns(sticky, keys_on_hash, dispatched, peaks, blocked),
-                "key_id": key_id,
-                "ledger_id": ledger,
-                "entry_id": entry,
-                "dispatched": times,
-                "dispatched_error_max": error,
-                "dispatched_share": times / found.traffic.dispatched,
-            }
-        )
-    # No entry of the hash was dispatched, or so few that its keys were not kept.
-    nothing = dict.fromkeys(("key_id", "ledger_id", "entry_id", "dispatched_share"), None)
-    for sticky in unkeyed:
-        columns = _hash_columns(sticky, 0, dispatched, peaks, blocked)
-        rows.append({**columns, **nothing, "dispatched": 0, "dispatched_error_max": error})
-    return rows
+    of_keys = zip(*(column.tolist() for column in (*shown_keys, last - first)), strict=True)
+    # No entry of the other hashes was dispatched, or so few that their keys were not kept.
+    of_hashes = ((sticky, None, 0, None, None, 0) for sticky in unkeyed)
+    return [
+        {
+            "sticky_hash": sticky,
+            "keys_on_hash": keys_on_hash,
+            "hash_dispatched": dispatched.get(sticky, 0),
+            "unacked_max": peaks.get(sticky),
+            "blocked_seconds": blocked.get(sticky, 0.0),
+            "key_id": key_id,
+            "ledger_id": ledger,
+            "entry_id": entry,
+            "dispatched": times,
+            "dispatched_error_max": error,
+            "dispatched_share": None if key_id is None else times / found.traffic.dispatched,
+        }
+        for sticky, key_id, times, ledger, entry, keys_on_hash in chain(of_keys, of_hashes)
+    ]
 
 
 def blocked_seconds(found: ReplayResult) -> dict[int, float]:
@@ -101,19 +100,3 @@ def _times(hashes: KeyCounts, wanted: Sequence[int]) -> Mapping[int, int]:
     firsts, afters = np.searchsorted(hashes.group, wanted), np.searchsorted(hashes.group, wanted, "right")
     counted = zip(wanted, firsts.tolist(), (firsts < afters).tolist(), strict=True)
     return {sticky: int(hashes.times[at]) for sticky, at, is_counted in counted if is_counted}
-
-
-def _hash_columns(
-    sticky: int,
-    keys_on_hash: int,
-    dispatched: Mapping[int, int],
-    peaks: Mapping[int, int],
-    blocked: Mapping[int, float],
-) -> dict[str, object]:
-    return {
-        "sticky_hash": sticky,
-        "keys_on_hash": keys_on_hash,
-        "hash_dispatched": dispatched.get(sticky, 0),
-        "unacked_max": peaks.get(sticky),
-        "blocked_seconds": blocked.get(sticky, 0.0),
-    }
