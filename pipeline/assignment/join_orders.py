@@ -29,7 +29,7 @@ class Burst(NamedTuple):
 
     Attributes:
         changes: n changes in a possible order.
-        precedes: (n, n) which of them certainly came before which, transitively.
+        precedes: (n, n) which of them certainly happened before which, transitively.
         observed: the observations of the assignment after the changes, which may show their order.
         passages: the numbers of a join and of the leave of the same consumer, where it is open whether both happened
             before a snapshot among the changes or both after it.
@@ -60,7 +60,7 @@ class Orders(NamedTuple):
         order: the numbers of the changes in a possible order, the earliest possible ones first.
         states: the selectors that are possible before the first change and after each one; the first of each belong
             to `order`.
-        precedes: which changes came before which in every possible order.
+        precedes: which changes happened before which in every possible order.
         complete: whether all possible orders were examined. If not, `states` has those of `order` only.
     """
 
@@ -174,17 +174,17 @@ class _Paths:
             for node in layer:
                 node.leads_on = any(child.leads_on for _, child in node.following)
         live = [[node for node in layer if node.leads_on] for layer in layers]
-        node, way = live[0][0], [live[0][0]]
+        node, path = live[0][0], [live[0][0]]
         order: list[int] = []
         while len(order) < len(self._changes):
             number, node = min(
                 ((number, child) for number, child in node.following if child.leads_on), key=lambda step: step[0]
             )
             order.append(number)
-            way.append(node)
+            path.append(node)
         states = [
             [first.selector, *(node.selector for node in layer if node is not first)]
-            for first, layer in zip(way, live, strict=True)
+            for first, layer in zip(path, live, strict=True)
         ]
         return Orders(order, states, self._certain(live), complete=True)
 

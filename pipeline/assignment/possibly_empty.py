@@ -15,7 +15,7 @@ def may_be_empty(present: Collection[int], changes: Sequence[Change], precedes: 
     Args:
         present: the consumers that are connected before the changes.
         changes: the joins, leaves and resets.
-        precedes: (n, n) which of them certainly came before which, transitively.
+        precedes: (n, n) which of them certainly happened before which, transitively.
     """
     leave_of = {change.consumer: number for number, change in enumerate(changes) if change.kind == "leave"}
     # At such a moment all connected consumers have left, and all changes that precede these leaves have happened.

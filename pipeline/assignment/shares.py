@@ -51,7 +51,7 @@ class HashShares:
     def add(self, epoch: Epoch, lasted_us: int) -> None:
         """Adds an epoch that lasted so many microseconds."""
         if lasted_us <= 0:
-            return  # the wall clock stepped back, or the changes came in one row
+            return  # the wall clock stepped back, or both changes are in one row
         consumers, owned = sorted(epoch.names), epoch.owned
         summed = np.zeros(len(consumers), dtype=np.int64)
         _add(owned.starts, owned.ends, owned.owners, np.array(consumers, dtype=np.int64), summed)

@@ -94,11 +94,11 @@ class KnownBug(BaseModel):
         """Whether a broker of this release and dispatcher may have the bug."""
         return self.dispatcher in (dispatcher, "any") and self._is_in(release)
 
-    def way_out(self, release: Release) -> str:
+    def remedy_for(self, release: Release) -> str:
         """What an operator of this release can do: the upgrade, that of the own branch first, and the remedy."""
         return " ".join(filter(None, [self._upgrade(release), self.remedy]))
 
-    def way_out_of_any(self) -> str:
+    def remedy_for_any(self) -> str:
         """What an operator can do whose release is not known: all releases that have the fix, and the remedy."""
         fixes = by_branch(self.fixed_in, "fixed_in")
         fixed = f"Fixed in {', '.join(map(str, fixes))}." if fixes else ""
@@ -166,13 +166,13 @@ def titles(bugs: Sequence[str], named: Callable[[str], str] = str) -> tuple[str,
 
 
 def remedy(bugs: Sequence[str], release: Release) -> str:
-    """The ways out of bugs in sentences, each way out once; empty without bugs.
+    """What helps against bugs in sentences, each once; empty without bugs.
 
     Args:
         bugs: ids.
         release: the release of the broker, which decides what to upgrade to.
     """
-    return " ".join(dict.fromkeys(catalogue()[bug].way_out(release) for bug in bugs))
+    return " ".join(dict.fromkeys(catalogue()[bug].remedy_for(release) for bug in bugs))
 
 
 @cache

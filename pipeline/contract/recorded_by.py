@@ -37,7 +37,7 @@ OUTSIDE: Final[Mapping[str, Outside]] = MappingProxyType(
     {
         CLIENT: Outside(
             frozenset({"first_delivery_order", "single_holder"}),
-            "recorded in a client, behind the dispatch",
+            "recorded in a client, after the dispatch",
             "the order of a key at each consumer, and keys that two consumers of the process worked on, are shown and "
             "not proven, because a client sees no reconnect, seek or unload; owners, draining, redelivery, limits and "
             "waiting could not be judged, because it sees neither other clients nor the dispatcher",

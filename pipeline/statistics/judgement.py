@@ -98,7 +98,7 @@ def _reason(found: Found, dispatcher: Dispatcher | None, release: str | None) ->
     text = sign_texts()[found.name]
     bugs = _bugs(found.name, dispatcher, release)
     who = ", ".join(found.consumers) or "the consumers"
-    ways_out = [bug.way_out(Release(release)) if release else bug.way_out_of_any() for bug in bugs]
+    remedies = [bug.remedy_for(Release(release)) if release else bug.remedy_for_any() for bug in bugs]
     return Reason(
         name=found.name,
         kind=text.kind,
@@ -109,7 +109,7 @@ def _reason(found: Found, dispatcher: Dispatcher | None, release: str | None) ->
         since=found.since,
         decide="" if found.certainty == "proved" and not bugs else text.decide.replace("{who}", who),
         bugs=tuple(bug.id for bug in bugs),
-        remedy=" ".join(dict.fromkeys(ways_out or [text.remedy])),
+        remedy=" ".join(dict.fromkeys(remedies or [text.remedy])),
     )
 
 

@@ -81,8 +81,8 @@ def test_an_entry_is_fit_to_be_shown(bug: KnownBug) -> None:
     for profile in profiles().values():
         release = Release(profile.from_version)
         if bug.can_exist(release, profile.dispatcher):
-            assert bug.way_out(release).endswith(".")
-            assert f"to {profile.from_version} " not in bug.way_out(release)
+            assert bug.remedy_for(release).endswith(".")
+            assert f"to {profile.from_version} " not in bug.remedy_for(release)
 
 
 def test_what_a_bug_explains_is_asked_of_each_broker_that_can_have_it() -> None:
@@ -143,14 +143,16 @@ def test_profiles_and_catalogue_tell_the_same_story() -> None:
     ],
 )
 def test_the_way_out_is_a_release_of_the_own_branch_first(bug: str, release: str, way_out: str) -> None:
-    assert catalogue()[bug].way_out(Release(release)) == way_out
+    assert catalogue()[bug].remedy_for(Release(release)) == way_out
 
 
 def test_the_way_out_adds_what_helps_besides() -> None:
-    way_out = catalogue()["#23845"].way_out(Release("4.1.0"))
+    way_out = catalogue()["#23845"].remedy_for(Release("4.1.0"))
     assert way_out.startswith("Upgrade to 4.1.1 or later (4.0.7 on 4.0, 4.2.0 on 4.2). Until then disconnect")
-    assert catalogue()["#26454"].way_out(Release("4.0.8")).startswith("No release is known to fix it")
-    assert catalogue()["#26635"].way_out(Release("4.2.4")).startswith("No 4.2 has the fix: upgrade to 5.0.0 or later.")
+    assert catalogue()["#26454"].remedy_for(Release("4.0.8")).startswith("No release is known to fix it")
+    assert (
+        catalogue()["#26635"].remedy_for(Release("4.2.4")).startswith("No 4.2 has the fix: upgrade to 5.0.0 or later.")
+    )
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_calls_of_an_application_are_recorded_and_audited(
     code, out, err = run_embedded("audit", recorder.folder, "--out", tables)
     assert (code, err) == (0, "")
     assert "\nORDER     NOT PROVABLE  " in out
-    assert "Source  recorded in a client, behind the dispatch: " in out
+    assert "Source  recorded in a client, after the dispatch: " in out
     metrics = DeltaTable(tables / "metrics").to_pyarrow_table().to_pylist()
     assert sum(row["violations"] + row["known_bug"] for row in metrics) == 0
     checked = {row["rule"]: row["checked"] for row in metrics if row["checked"]}

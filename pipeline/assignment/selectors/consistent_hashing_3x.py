@@ -57,7 +57,7 @@ class ConsistentHashing3x(RingSelector):
         self._ring.hand_over(points[~free], consumer)
         self._indexed.add(consumer)
         for point in points[free].tolist():
-            # A former owner of the point came before this newcomer, so it no longer claims it.
+            # A former owner of the point joined before this newcomer, so it no longer claims it.
             claims.pop(point, None)
         for point, incumbent in zip(points[~free].tolist(), incumbents[~free].tolist(), strict=True):
             self._contests.enter(point, incumbent, consumer)

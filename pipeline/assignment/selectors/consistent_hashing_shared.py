@@ -108,7 +108,7 @@ class ConsistentHashingShared(Selector):
     def adopt(self, reported: ReportedRanges) -> bool:
         """Takes a report that agrees with the names of the connected consumers, if each has its own.
 
-        A report does not show who of one name came first, and the names decide everything else.
+        A report does not show which consumer of one name joined first, and the names decide everything else.
         """
         return len(set(self._names.values())) == len(self._names) and self.agrees(reported)
 

@@ -1,4 +1,4 @@
-"""Ring points that several consumers hash to, and which of those consumers came first.
+"""Ring points that several consumers hash to, and which of those consumers joined first.
 
 With 30 consumers of 100 points about 70 points of the ring of 4.x have more than one consumer. On 4.x the consumer that
 joined first keeps such a point; on 3.x the one that joined last owns it (contract 2.1, 2.2). The order of joins matters

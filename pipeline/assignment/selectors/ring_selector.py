@@ -97,7 +97,7 @@ class RingSelector(Selector):
             owner = owner_of(start, end)
             gone = [claimant for claimant in claimants if claimant not in self._members]
             if owner != NOBODY and owner not in claimants and len(gone) == 1:
-                # On 3.x the point disappears with the consumer that came last.
+                # On 3.x the point disappears with the consumer that joined last.
                 owner = gone[0]
             if owner in claimants:
                 learned += self._contests.win(point, owner)

@@ -40,7 +40,7 @@ class FindingCollector:
         findings: the findings up to the limits, and the counts beyond.
     """
 
-    __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_told", "findings")
+    __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_reported", "findings")
 
     def __init__(self, exceptions: Collection[ExceptionId] = ()) -> None:
         """Takes the exceptions of the broker's profile."""
@@ -49,7 +49,7 @@ class FindingCollector:
         self._episodes: list[Records] = [np.empty(0, dtype=EPISODE).view(np.recarray)]
         self._unsent: list[Ints] = [np.empty(0, dtype=np.int64)]
         self._withdrawn: list[Records] = [np.empty(0, dtype=WITHDRAWAL).view(np.recarray)]
-        self._without_end_told = 0
+        self._without_end_reported = 0
 
     def collect(self, out: Output, routings: Routings, policy: Policy) -> None:
         """Takes all reports of the kernel, and empties its output.
@@ -88,7 +88,7 @@ class FindingCollector:
         episodes = self.episodes
         self._episodes = [chosen(episodes, (episodes.to_seq > reported_seq) | (episodes.to_ts > recent_us))]
         self._withdrawn = [part[part.since_ts > recent_us] for part in self._withdrawn]
-        self._without_end_told += self.without_end
+        self._without_end_reported += self.without_end
 
     def end_open_episodes(self) -> None:
         """Ends the episodes that were reported as open, because the rows that would end them may be missing."""
@@ -103,7 +103,7 @@ class FindingCollector:
     @property
     def without_end(self) -> int:
         """The number of dispatches without an end, which may not have left the broker."""
-        return int(np.unique(np.concatenate(self._unsent)).size) - self._without_end_told
+        return int(np.unique(np.concatenate(self._unsent)).size) - self._without_end_reported
 
     def certain(self) -> Records:
         """The findings that depend neither on unsent dispatches nor on withdrawn entries."""

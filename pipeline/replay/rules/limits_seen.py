@@ -233,7 +233,7 @@ def _certain(state: Seen) -> int:
 
 @compiled
 def note_full(state: SeenByLimits, ts: int) -> None:
-    """Notes since when the subscription is at its limit for certain, and how it came down; called with every row.
+    """Notes since when the subscription is certainly at its limit, and how it came below it; called with every row.
 
     Once it may have come down to half of the limit, only as many certain messages as the limit stop it again.
     """

@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 class BlockedAttempts:
     """The last count of each draining episode, by holder and hash.
 
-    A hash that the snapshot before did not list, or whose count is smaller, has begun to drain anew. Memory grows only
+    A hash that the snapshot before did not list, or whose count is smaller, has begun to drain again. Memory grows only
     with such episodes.
     """
 

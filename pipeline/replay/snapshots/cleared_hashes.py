@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, c
 _NEAR_US = 10_000_000
 # The row of an acknowledgement or a redelivery comes before its effect, by less than this.
 _SETTLED_US = 100_000
-# How many snapshots behind the episode are tried.
+# How many snapshots after the episode are tried.
 _TRIED_MAX = 32
 
 

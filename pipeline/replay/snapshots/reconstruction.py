@@ -107,10 +107,10 @@ def reconstruct(
     least = np.bincount(at[certain], weights=unacked[certain], minlength=size).astype(np.int64).tolist()
     most = np.bincount(at[possible], weights=unacked[possible], minlength=size).astype(np.int64).tolist()
     if releases_at_read:
-        # What a read in flight sent once more behind its acknowledgement is released, but its consumer keeps the count
-        # (4.2).
-        behind_mark_delete = common["mark_delete_ledger"], common["mark_delete_entry"] + 1
-        certain &= ~are_before(state, used, behind_mark_delete)
+        # An entry that a read in flight sent again after its acknowledgement is released, but its consumer keeps the
+        # count (4.2).
+        after_mark_delete = common["mark_delete_ledger"], common["mark_delete_entry"] + 1
+        certain &= ~are_before(state, used, after_mark_delete)
     draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
     return Reconstruction(
         dict(enumerate(map(Bounds, least, most))),

@@ -64,8 +64,8 @@ _AT_ONCE: Final = 4096
 class KernelFinding(NamedTuple):
     """A rule that a dispatch or an acknowledgement broke, as a record of `FINDING`.
 
-    Each field begins with the value that says that nothing is known of it; `other_*` is the other entry and its dispatch,
-    where the rule names one.
+    Each field begins with the value that says that nothing is known of it. `other_*` is the other entry and its
+    dispatch, where the rule names one.
 
     Attributes:
         rule: its number in `contract.rules`.

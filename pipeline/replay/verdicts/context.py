@@ -22,7 +22,10 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Names
 class Rejoin(NamedTuple):
     """The join of a consumer while none was connected, and the leave of the last one before it.
 
-    Not certain: the two overlapped, so perhaps the join came first. Then the leave stands for both.
+    Attributes:
+        joined: the point of the join; that of the leave where it is not certain.
+        left: the point of the leave.
+        certain: False where the two overlapped, so that the join may have taken effect first.
     """
 
     joined: TracePoint
@@ -40,7 +43,6 @@ class FindingContext:
         exceptions: the exceptions of the contract for this release.
         drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
-        digests_change: whether two digests that differ may be of one key.
         release: the release of the broker.
     """
 
@@ -51,13 +53,12 @@ class FindingContext:
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         self.drains = config.profile.dispatcher == "draining"
         self.skew_us = config.skew_us
-        self.digests_change = config.digests_change
         self.release = config.release
+        self._bugs = bugs_by_symptom(config.release, config.profile.dispatcher)
 
     def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
         """The bugs with these symptoms that this broker can have (ids of `conf/known_bugs.toml`), in their order."""
-        of_symptom = bugs_by_symptom(self.release, self.config.profile.dispatcher)
-        return tuple(bug for symptom in symptoms for bug in of_symptom[symptom])
+        return tuple(bug for symptom in symptoms for bug in self._bugs[symptom])
 
     def applies(self, rule: RuleName) -> bool:
         """Whether a rule applies to the broker with its settings."""
@@ -82,7 +83,7 @@ class FindingContext:
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
         """Whether a consumer other than `but_for` left after the one row and before the other."""
         seqs, consumers = self._leaves
-        # A change at the point of a row comes behind that row.
+        # A change at the point of a row takes effect after it.
         first, last = bisect_left(seqs, after_seq), bisect_left(seqs, before_seq)
         return any(consumer != but_for for consumer in consumers[first:last])
 
@@ -95,7 +96,7 @@ class FindingContext:
     def joined_between(self, after_seq: int, before_seq: int) -> bool:
         """Whether a consumer joined after the one row and before the other."""
         joined = (stay.joined for stay in self.found.stays.values() if stay.joined is not None)
-        # A change at the point of a row comes behind that row.
+        # A change at the point of a row takes effect after it.
         return any(after_seq <= at.seq < before_seq for at in joined)
 
     @cached_property

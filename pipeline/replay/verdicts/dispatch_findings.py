@@ -124,7 +124,7 @@ def _detail(finding: KernelFinding, context: FindingContext) -> dict[str, object
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)
         detail["other_seq"] = None if finding.other_seq == UNKNOWN else context.names.own_seq(finding.other_seq)
         same = finding.key_id == finding.other_key_id
-        detail["same_key"] = True if same else None if context.digests_change else False
+        detail["same_key"] = True if same else None if context.config.digests_change else False
     if finding.expected != UNKNOWN:
         detail["value"], detail["expected"] = finding.value, finding.expected
     return detail

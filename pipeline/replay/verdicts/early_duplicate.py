@@ -113,7 +113,7 @@ def _contradiction(block: Records, skew_us: int) -> str:
         return "the entries were sent in another order the second time"
     published = block.since_ts[block.since_seq != UNKNOWN]
     if published.size and published.max() > block.other_ts.min() + skew_us:
-        return "some of the entries that were sent again were published, or came back, after the first of them was sent"
+        return "some of the entries that were sent again were published, or returned, after the first of them was sent"
     return ""
 
 

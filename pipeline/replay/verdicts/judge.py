@@ -42,7 +42,7 @@ _UNSEEN_REDELIVERY: Final = not_provable(
 )
 _PERHAPS_ACKNOWLEDGED: Final = not_provable(
     "the recorder wrote only one side of dispatches or acknowledgements, so an acknowledgement that was recorded "
-    "just behind may have come first"
+    "just after it may have taken effect before it"
 )
 _OWNER_UNKNOWN: Final = not_provable("the selector of the broker is unknown")
 _TOTAL_VAGUE: Final = not_provable(

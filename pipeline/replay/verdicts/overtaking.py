@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, Finding
 
 
 def passes_a_leaver(finding: KernelFinding) -> bool:
-    """Whether the older entry of an overtaking may still have been held, by a consumer that was leaving."""
+    """Whether a consumer that was leaving may still have held the older entry of an overtaking."""
     return finding.other_marks & WAITING == 0
 
 
@@ -66,7 +66,7 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
     """The verdict under F12 on a finding, given its dispatch or an earlier one of its entry; None: it is not F12.
 
     The first consumer that joins after the last one has left rewinds the cursor. What a read from before has is sent to
-    it all the same, and the rewound cursor reads it again, behind older entries that the leaver had held (contract
+    it all the same, and the rewound cursor reads it again, after older entries that the leaver had held (contract
     6.8). So the entry waited when the last consumer left, which did not hold it, and went out at most one read after
     the join.
     """
@@ -88,7 +88,7 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
         return not_provable(because)
     because = (
         f"at seq {context.found.recorders.spoken(joined.seq)} a consumer joined after the last one had left, and a "
-        "read from before that may have had the entry: the cursor rewinds behind it"
+        "read from before that may have had the entry, which the rewound cursor reads again"
     )
     return FindingVerdict("known_bug", context.exception("E3"), known, because)
 
@@ -155,7 +155,7 @@ def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
 
 
 def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> bool:
-    """Whether it is #23870 (contract 4.11): both waited in replay, and the hash stopped draining at most a read ago."""
+    """Whether #23870 explains it (contract 4.11): both waited in replay, and draining ended at most one read before."""
     both_read = finding.marks & finding.other_marks & READ != 0
     return bool(context.bugs_with("unblocked_amid_a_read") and both_read and context.drained_before(finding))
 

@@ -27,11 +27,11 @@ def recently_joined_flaw(finding: KernelFinding, context: FindingContext) -> Fin
     if context.misrouted(finding.seq) or context.misrouted(finding.other_seq):
         return unexplained("one of the two consumers did not own the hash, and no known flaw explains that")
     joined = context.joined(finding.consumer)
-    # A change at the point of a row comes behind that row.
+    # A change at the point of a row takes effect after it.
     if joined is not None and joined.seq >= finding.other_seq:
         verdict = _to_a_newcomer(finding, context)
     else:
-        verdict = _to_one_that_was_there(finding, context)
+        verdict = _to_one_connected_before(finding, context)
     if verdict.severity != "known_bug" or finding.other_marks & REDELIVERED == 0:
         return verdict
     # The sign of a rolling restart: the held entry was itself returned when a consumer left (#23307).
@@ -59,7 +59,7 @@ def _to_a_newcomer(finding: KernelFinding, context: FindingContext) -> FindingVe
             return _known(context, because, "waited_at_the_join", "hidden_in_replay")
         return _known(context, f"{where} and waited", "waited_at_the_join")
     # Without the read position the time of the publish decides: a later entry cannot have been read by then.
-    # What came back waits since then, so its position decides.
+    # An entry that was returned waits since then, so its position decides.
     published_in_time = finding.since_seq == UNKNOWN or finding.since_ts <= joined.ts_us + context.skew_us
     if reported is not None or published_in_time or (published is not None and entry <= published):
         because = "the entry was read before the receiver joined, but no entry from there on had been sent"
@@ -74,8 +74,8 @@ def _left_behind_unseen(finding: KernelFinding) -> bool:
     return left_behind and later and finding.other_seq > finding.since_seq
 
 
-def _to_one_that_was_there(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict if the receiver was connected.
+def _to_one_connected_before(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+    """The verdict if the receiver was connected when the other consumer got its entry.
 
     Joins move hashes to newcomers only, so a leave moved this one; or the ring is one whose points consumers share:
     then a join moves hashes between those that were there (2.2).

@@ -106,7 +106,7 @@ def _category(run: RunSummary) -> str:
 
 def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug], release: Release) -> dict[str, Any]:
     exceptions = (f"- {name}: {EXCEPTIONS[name]}" for name in profile.exceptions)
-    known = (f"- {bug.id}: {bug.title} {bug.way_out(release)}" for bug in bugs)
+    known = (f"- {bug.id}: {bug.title} {bug.remedy_for(release)}" for bug in bugs)
     help_text = [RULES[rule].statement, "", "Exceptions that permit it on this broker:", *exceptions]
     if bugs:
         help_text += ["", "Known bugs of this broker that break the rule, and what to do:", *known]

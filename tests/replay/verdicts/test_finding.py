@@ -74,7 +74,7 @@ def test_a_name_with_words_of_the_sentence_moves_no_border_between_parts(name: s
 def test_a_known_bug_is_a_reason_and_its_way_out_the_remedy(bug: str) -> None:
     release = Release(catalogue()[bug].introduced[0])
     words = Explanation("1:1 was sent twice", why=titles([bug]), remedy=remedy([bug], release))
-    title, way_out = catalogue()[bug].title, catalogue()[bug].way_out(release)
+    title, way_out = catalogue()[bug].title, catalogue()[bug].remedy_for(release)
     assert words.sentence == f"1:1 was sent twice; known bug {bug}: {title.removesuffix('.')}. {way_out}"
 
 

@@ -272,7 +272,7 @@ def test_tables_read_through_spark_give_the_same_page(page_target: Path, page: s
 def test_a_trace_from_outside_of_the_broker_says_what_it_cannot_show(tmp_path: Path) -> None:
     write_run(tmp_path, "9999", {}, {"verdict": "not_provable", "recorded_by": "client"})
     shown = page_of(tmp_path, "9999")
-    assert "recorded in a client, behind the dispatch: the order of a key at each consumer" in shown
+    assert "recorded in a client, after the dispatch: the order of a key at each consumer" in shown
 
 
 def test_a_run_of_older_tables_has_a_page(tmp_path: Path) -> None:

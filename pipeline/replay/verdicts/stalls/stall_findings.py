@@ -76,7 +76,7 @@ def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
 
 
 def _bugs(kind: StarvationKind, context: FindingContext) -> tuple[str, ...]:
-    """The bugs that it matches: behind the head of replay (contract 6.5), or counted as draining twice (3.9)."""
+    """The bugs that it matches: passed over in replay (contract 6.5), or counted as draining twice (3.9)."""
     passed_over = context.bugs_with("passed_over_in_replay")
     return passed_over or (context.bugs_with("counted_as_draining_again") if kind.counted_again else ())
 
