@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.report.ci.sarif import sarif_report
 from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
-from dispatch_audit.pipeline.report.text.report import Shown, print_report
+from dispatch_audit.pipeline.report.text.report import ReportOptions, print_report
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.trace import Trace
 
@@ -91,7 +91,7 @@ def write_reports(
     fail_on: FailOn,
     shown: Format,
     reports: Sequence[ReportFile[FileFormat]],
-    text: Shown,
+    text: ReportOptions,
     width: int | None = None,
 ) -> None:
     """Writes the report to its files, and then to stdout.
@@ -157,7 +157,12 @@ def _named(summary: Summary, report: ReportFile[FileFormat]) -> str:
 
 
 def _rendered(
-    form: TextFormat, summary: Summary, traces: Sequence[Trace], fail_on: FailOn, shown: Shown, width: int | None
+    form: TextFormat,
+    summary: Summary,
+    traces: Sequence[Trace],
+    fail_on: FailOn,
+    shown: ReportOptions,
+    width: int | None,
 ) -> bytes:
     if form == "junit":
         return junit_report(summary, fail_on)

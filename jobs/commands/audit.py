@@ -28,7 +28,7 @@ from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.fail_on import FailOn, parse_fail_on
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.ci.failing import failed
-from dispatch_audit.pipeline.report.text.report import Shown
+from dispatch_audit.pipeline.report.text.report import ReportOptions
 from dispatch_audit.pipeline.report.warnings import warnings_about
 from dispatch_audit.pipeline.run.baseline import read_baseline
 from dispatch_audit.pipeline.run.request import AuditRequest
@@ -147,7 +147,7 @@ def audit(
             stderr.warning(warning_of(accepting.path, summary.stale))
         start_up, audited, reported = (after - before for before, after in pairwise(clock))
         took = f"{start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report"
-        text = Shown(findings, verbose, took)
+        text = ReportOptions(findings, verbose, took)
         write_reports(spark, summary, result.traces, conditions, report_format, reports, text, width)
         exit_code = 1 if failed(summary, conditions) else 0
         if write_baseline is not None:

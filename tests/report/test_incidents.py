@@ -10,7 +10,7 @@ from rich.console import Console
 from dispatch_audit.pipeline.report.incidents import incidents
 from dispatch_audit.pipeline.report.summary import Finding, Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
-from dispatch_audit.pipeline.report.text.report import Shown, print_report
+from dispatch_audit.pipeline.report.text.report import ReportOptions, print_report
 
 _STALLED = replace(FINDING, rule="stalled", against=None)
 _F2 = "known bug F2: An entry that waited goes to a consumer that joined later"
@@ -48,7 +48,7 @@ def text_of(findings: list[Finding], incidents_max: int | None = None, counted: 
     number = len(findings) if counted is None else counted
     run = replace(BROKEN, findings=tuple(findings), rules=(counts("single_holder", 900, known_bug=number),))
     stream = StringIO()
-    print_report(Summary("out", TABLES, (run,)), Console(file=stream, width=WHOLE_LINES), Shown(incidents_max))
+    print_report(Summary("out", TABLES, (run,)), Console(file=stream, width=WHOLE_LINES), ReportOptions(incidents_max))
     return stream.getvalue()
 
 

@@ -31,16 +31,16 @@ from dispatch_audit.pipeline.report.answers import answers_on, answers_on_all
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
 from dispatch_audit.pipeline.report.text.next_step import STEPS
-from dispatch_audit.pipeline.report.text.report import Shown, print_report
+from dispatch_audit.pipeline.report.text.report import ReportOptions, print_report
 from dispatch_audit.pipeline.windows.window import Window
 
 # On a terminal of this height the whole report is in sight.
 LINES_MAX = 60
 
 
-def text_of(summary: Summary, width: int = WHOLE_LINES, shown: Shown | None = None) -> str:
+def text_of(summary: Summary, width: int = WHOLE_LINES, shown: ReportOptions | None = None) -> str:
     stream = StringIO()
-    print_report(summary, Console(file=stream, width=width), shown or Shown())
+    print_report(summary, Console(file=stream, width=width), shown or ReportOptions())
     return stream.getvalue()
 
 
@@ -228,12 +228,12 @@ def test_rules_with_nothing_to_check_are_told_from_those_that_found_nothing() ->
     rules = (counts("gap_delivery", 0), counts("ownership", 700), counts("stalled", 700))
     summary = Summary("/tmp/report", TABLES, (replace(ONLY_CLEAN.runs[0], rules=rules),))
     assert "\nRules   2 rules found nothing, 1 rule had nothing to check (-v names them)\n" in text_of(summary)
-    named = text_of(summary, shown=Shown(verbose=True))
+    named = text_of(summary, shown=ReportOptions(verbose=True))
     assert "\nNothing found by     ownership, stalled\nNothing to check for gap_delivery\n" in named
 
 
 def test_a_verbose_report_has_the_table_of_the_rules_and_the_names_of_the_tables() -> None:
-    text = text_of(BOTH, shown=Shown(verbose=True))
+    text = text_of(BOTH, shown=ReportOptions(verbose=True))
     assert "Tables  /tmp/report: runs, violations\n" in text
     assert "single_holder      3,000         13      0         0          2     0\n" in text
     assert "single_holder      3,000" not in text_of(BOTH)
@@ -255,7 +255,7 @@ def findings_of(rule: str, number: int) -> list[Finding]:
 def test_the_worst_of_each_rule_comes_before_the_second_of_any(incidents_max: int, shown: list[str]) -> None:
     found = findings_of("single_holder", 3) + findings_of("early_duplicate", 1) + findings_of("ownership", 2)
     run = replace(BROKEN, findings=tuple(found))
-    text = text_of(Summary("/tmp/report", TABLES, (run,)), shown=Shown(incidents_max))
+    text = text_of(Summary("/tmp/report", TABLES, (run,)), shown=ReportOptions(incidents_max))
     assert [line.removeprefix("  what     ") for line in text.splitlines() if " number " in line] == shown
 
 
@@ -323,7 +323,7 @@ def test_permitted_findings_and_facts_are_shown_on_request() -> None:
     findings = tuple(replace(FINDING, severity=severity) for severity in ("permitted", "info"))
     run = replace(BROKEN, verdict="clean", findings=findings)
     assert "The worst incident" not in text_of(Summary("/tmp/report", TABLES, (run,)))
-    asked = text_of(Summary("/tmp/report", TABLES, (run,)), shown=Shown(incidents_max=9))
+    asked = text_of(Summary("/tmp/report", TABLES, (run,)), shown=ReportOptions(incidents_max=9))
     assert ("  permitted  single_holder" in asked, "  info  single_holder" in asked) == (True, True)
 
 

@@ -39,7 +39,7 @@ class ConsumerSnapshot(NamedTuple):
         consumer: its number in the trace.
         permits: `availablePermits`, in messages.
         unacked: `unackedMessages`.
-        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`LatestRanges`).
+        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`OmittedRanges`).
         draining: pending entries by draining hash (`drainingHashes`).
         refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
         cleared: `drainingHashesClearedTotal`, how many draining hashes of it were cleared since it connected.

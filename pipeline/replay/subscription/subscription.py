@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
-from dispatch_audit.pipeline.replay.timeline.snapshot_views import LatestRanges
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import OmittedRanges
 
 
 @checkpointed("subscription")
@@ -36,7 +36,7 @@ class Subscription:
         """Starts in front of the first row; `loop` is another one than that of the configuration."""
         self.loop = StepLoop(config) if loop is None else loop
         self._config = config
-        self._latest = LatestRanges()
+        self._latest = OmittedRanges()
         self._last = TracePoint(-1, 0)
         self._reported: TracePoint | None = None
         self._watermark = Watermark(config.unsettled_us)
@@ -82,11 +82,11 @@ class Subscription:
         for row in snapshots:
             while lost and lost[0] < row.seq:
                 # The snapshot before may be among the rows lost.
-                self._latest = LatestRanges()
+                self._latest = OmittedRanges()
                 lost.popleft()
             filled.append(self._latest.filled(parsed_snapshot(row)))
         if lost:
-            self._latest = LatestRanges()
+            self._latest = OmittedRanges()
         return filled
 
     def pass_time(self) -> None:

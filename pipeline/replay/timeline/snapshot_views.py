@@ -45,7 +45,7 @@ def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
 
 
 @checkpointed("latest_ranges")
-class LatestRanges:
+class OmittedRanges:
     """Fills in the ranges that snapshots leave out because they equal those of the snapshot before.
 
     Two threads of a recorder may take snapshots at about the same time and write them in the other order. So ranges are

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKIN
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding
 from dispatch_audit.pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, explained
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.replay.verdicts.overtaking import passes_a_leaver
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
@@ -62,7 +62,7 @@ def _since_when(marks: int) -> str:
 
 def explanation(
     finding: KernelFinding, verdict: FindingVerdict, names: Names, epoch: EpochNamed, release: Release
-) -> Explanation:
+) -> FindingText:
     """The finding in words, with the reasons for its verdict and the remedies."""
     rule, words = RULES[NAME_OF[finding.rule]], _words(finding, names, epoch)
     case = _case(finding)

@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.contract.rule import Contrast, Wording
 from dispatch_audit.pipeline.contract.severity import Severity
 
 
-class Explanation(NamedTuple):
+class FindingText(NamedTuple):
     """A finding in words, by its parts. A part is a clause without a mark at its end; the remedy is whole sentences.
 
     Attributes:
@@ -34,7 +34,7 @@ class Explanation(NamedTuple):
         return f"{'; '.join((self.what + against, *self.why))}{remedy}"
 
 
-def explained(wording: Wording, words: Mapping[str, object], why: Iterable[str] = (), remedy: str = "") -> Explanation:
+def explained(wording: Wording, words: Mapping[str, object], why: Iterable[str] = (), remedy: str = "") -> FindingText:
     """The explanation of a finding whose rule has a wording.
 
     Args:
@@ -44,7 +44,7 @@ def explained(wording: Wording, words: Mapping[str, object], why: Iterable[str] 
         remedy: what an operator can do about it.
     """
     what, against = wording.what.format_map(words), wording.against.format_map(words)
-    return Explanation(what, against, wording.contrast, tuple(why), remedy)
+    return FindingText(what, against, wording.contrast, tuple(why), remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class JudgedFinding:
     severity: Severity
     seq: int
     ts_us: int
-    explanation: Explanation
+    explanation: FindingText
     evidence: Sequence[str]
     sticky_hash: int | None = None
     key_id: int | None = None

@@ -4,7 +4,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -31,7 +31,7 @@ def _finding(batch: MixedBatch, recorders: Recorders) -> JudgedFinding:
         severity="info",
         seq=batch.seq,
         ts_us=batch.ts_us,
-        explanation=Explanation(
+        explanation=FindingText(
             what=f"batch {at} contains messages of {count(batch.keys_total, 'key')}",
             why=(
                 "the broker routes it by the key of the first message, so messages of the other keys may be delivered "

@@ -26,7 +26,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 _RUN: Final = "run.html.j2"
 
 
-class Document(Protocol):
+class AnyPage(Protocol):
     """What every page has; the rest is for its own template."""
 
     @property
@@ -63,7 +63,7 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def rendered_as(name: str, page: Document, more: Mapping[str, Any] | None = None) -> str:
+def rendered_as(name: str, page: AnyPage, more: Mapping[str, Any] | None = None) -> str:
     """Returns a page as one HTML document.
 
     Args:
@@ -80,7 +80,7 @@ def rendered_as(name: str, page: Document, more: Mapping[str, Any] | None = None
     )
 
 
-def _charts(page: Document) -> dict[str, Any]:
+def _charts(page: AnyPage) -> dict[str, Any]:
     figures = [figure for section in page.sections for _, figures in section.parts for figure in figures]
     return {"themes": page.themes, "charts": {figure.name: figure.spec for figure in figures}}
 

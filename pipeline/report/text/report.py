@@ -41,7 +41,7 @@ _MIXED = "Batches of several keys; the broker routes a batch by the key of its f
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportOptions:
     """What a report in text shows.
 
     Attributes:
@@ -58,7 +58,7 @@ class Shown:
     wrote: tuple[str, ...] = ()
 
 
-def print_report(summary: Summary, console: Console, shown: Shown = Shown()) -> None:
+def print_report(summary: Summary, console: Console, shown: ReportOptions = ReportOptions()) -> None:
     """Writes the report; the answers come last, because there they are in sight.
 
     Args:
@@ -94,7 +94,7 @@ def _unusable(summary: Summary) -> Iterator[Text | Labelled]:
         yield Labelled(label, printable(f"{path}: {error}"), column=10)
 
 
-def _run(run: RunSummary, target: str, shown: Shown) -> Iterator[Text | Table | Labelled]:
+def _run(run: RunSummary, target: str, shown: ReportOptions) -> Iterator[Text | Table | Labelled]:
     """What stands above the answers on a run: the closer to them, the more it says about what to do."""
     worst = worst_of_each(incidents(run.without_accepted.findings), shown.incidents_max)
     incomplete, mixed = run.incomplete[:_LISTED], run.mixed_producers[:_LISTED]
@@ -147,7 +147,7 @@ def _badness(run: RunSummary) -> tuple[int, int]:
     return get_args(Tone).index(tone), VERDICTS.index(run.verdict)
 
 
-def _tables(summary: Summary, shown: Shown) -> Iterator[Labelled]:
+def _tables(summary: Summary, shown: ReportOptions) -> Iterator[Labelled]:
     names = ", ".join(summary.tables) if shown.verbose else f"{count(len(summary.tables), 'table')} (-v names them)"
     yield Labelled("Tables", f"{printable(summary.target)}: {names}")
     if shown.wrote:

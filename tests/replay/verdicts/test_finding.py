@@ -8,16 +8,16 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.replay.rows import violations
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import ALL, RuleFindings
 from dispatch_audit.pipeline.tables.schemas import VIOLATIONS
 
 EXPLANATIONS = {
-    "1:1 went to c1": Explanation("1:1 went to c1"),
-    "1:1 went to c1, but c2 held it": Explanation("1:1 went to c1", "c2 held it", "but"),
-    "1:1 went to c1, after 1:2 had gone; a; b": Explanation("1:1 went to c1", "1:2 had gone", "after", ("a", "b")),
-    "1:1 went to c1; known bug F2: x. Upgrade. Wait.": Explanation(
+    "1:1 went to c1": FindingText("1:1 went to c1"),
+    "1:1 went to c1, but c2 held it": FindingText("1:1 went to c1", "c2 held it", "but"),
+    "1:1 went to c1, after 1:2 had gone; a; b": FindingText("1:1 went to c1", "1:2 had gone", "after", ("a", "b")),
+    "1:1 went to c1; known bug F2: x. Upgrade. Wait.": FindingText(
         "1:1 went to c1", why=("known bug F2: x",), remedy="Upgrade. Wait."
     ),
 }
@@ -28,7 +28,7 @@ def test_the_sentence_has_every_part_in_its_place(sentence: str) -> None:
     assert EXPLANATIONS[sentence].sentence == sentence
 
 
-def columns(*explanations: Explanation) -> Columns:
+def columns(*explanations: FindingText) -> Columns:
     findings = [
         JudgedFinding(severity="info", seq=at, ts_us=at, explanation=words, evidence=["a row"])
         for at, words in enumerate(explanations)
@@ -48,7 +48,7 @@ def test_the_parts_stand_as_columns_and_those_that_are_missing_are_null() -> Non
 def test_every_column_that_a_finding_fills_is_one_of_the_table() -> None:
     # These are added to the rows of all findings together.
     later = {"topic", "subscription", "broker", "finding_id", "key", "accepted"}
-    assert columns(Explanation("x")).keys() == {column.name for column in VIOLATIONS.written_columns} - later
+    assert columns(FindingText("x")).keys() == {column.name for column in VIOLATIONS.written_columns} - later
 
 
 def test_without_findings_there_are_no_columns() -> None:
@@ -73,7 +73,7 @@ def test_a_name_with_words_of_the_sentence_moves_no_border_between_parts(name: s
 @pytest.mark.parametrize("bug", catalogue())
 def test_a_known_bug_is_a_reason_and_its_way_out_the_remedy(bug: str) -> None:
     release = Release(catalogue()[bug].introduced[0])
-    words = Explanation("1:1 was sent twice", why=titles([bug]), remedy=remedy([bug], release))
+    words = FindingText("1:1 was sent twice", why=titles([bug]), remedy=remedy([bug], release))
     title, way_out = catalogue()[bug].title, catalogue()[bug].remedy_for(release)
     assert words.sentence == f"1:1 was sent twice; known bug {bug}: {title.removesuffix('.')}. {way_out}"
 

@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.report.page.next_steps import next_steps
 from dispatch_audit.pipeline.report.page.rows import PageRows
 from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
 from dispatch_audit.pipeline.report.query import summarise
-from dispatch_audit.pipeline.report.text.report import Shown
+from dispatch_audit.pipeline.report.text.report import ReportOptions
 from dispatch_audit.pipeline.report.wording import sentence
 from dispatch_audit.pipeline.report.words import CAUSES as MEANINGS
 from dispatch_audit.pipeline.trace import UnusableTrace
@@ -153,11 +153,17 @@ def test_the_command_writes_the_newest_run(page_target: Path, tmp_path: Path, ru
 def test_an_audit_of_several_traces_writes_a_page_of_each(page_target: Path, tmp_path: Path) -> None:
     summary = summarise(None, str(page_target), ["aaaa", "bbbb"])
     write_reports(
-        None, summary, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "night.html")], Shown()
+        None,
+        summary,
+        [],
+        parse_fail_on(["never"]),
+        "json",
+        [ReportFile("html", tmp_path / "night.html")],
+        ReportOptions(),
     )
     alone = replace(summary, runs=summary.runs[:1])
     write_reports(
-        None, alone, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "one.html")], Shown()
+        None, alone, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "one.html")], ReportOptions()
     )
     pages = ["night-aaaa.html", "night-bbbb.html"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [*pages, "night.html", "one.html"]
@@ -183,7 +189,7 @@ def test_a_report_for_people_names_the_files_beside_it(page_target: Path, tmp_pa
         ReportFile("html", tmp_path / "night.html"),
         ReportFile("junit", tmp_path / "night.xml"),
     ]
-    write_reports(None, summary, [], parse_fail_on(["never"]), "text", files, Shown())
+    write_reports(None, summary, [], parse_fail_on(["never"]), "text", files, ReportOptions())
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Wrote ")]
     pages = f"{tmp_path}/night.html and 2 pages that it leads to, night-*.html"
     assert line == f"Wrote   {pages}, {tmp_path}/night.xml"

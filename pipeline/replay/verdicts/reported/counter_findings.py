@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.contract.known_bugs import remedy, titles
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import taken_between
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
@@ -43,7 +43,7 @@ def _finding(found: ImpossibleCounter, context: FindingContext) -> JudgedFinding
         severity="info",
         seq=snapshot.seq,
         ts_us=snapshot.ts_us,
-        explanation=Explanation(
+        explanation=FindingText(
             what=(
                 f"for {of_whom} the broker reports {found.value} {_SPOKEN[found.counter]} at "
                 f"{moment(snapshot.ts_us)} (seq {names.seq(snapshot.seq)}){together}"

@@ -4,7 +4,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
@@ -25,7 +25,7 @@ def _finding(contradiction: Contradiction, names: Names) -> JudgedFinding:
         severity="not_provable",
         seq=at.seq,
         ts_us=at.ts_us,
-        explanation=Explanation(
+        explanation=FindingText(
             what=_claimed(claim, names),
             contrast="but",
             against=(

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
@@ -100,7 +100,7 @@ def _finding(mismatch: Mismatch, context: FindingContext) -> JudgedFinding:
         severity=verdict.severity,
         seq=snapshot.seq,
         ts_us=snapshot.ts_us,
-        explanation=Explanation(
+        explanation=FindingText(
             what=f"for {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {differences}",
             why=(*filter(None, [verdict.because]), *titles(verdict.known_bugs)),
             remedy=remedy(verdict.known_bugs, context.release),

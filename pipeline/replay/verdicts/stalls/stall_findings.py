@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKin
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
     not_acknowledged,
     perhaps_gone,
@@ -111,7 +111,7 @@ def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
         severity="not_provable" if doubt else _severity(bugs),
         seq=interval.to_seq,
         ts_us=interval.to_ts,
-        explanation=Explanation(
+        explanation=FindingText(
             what=(f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}"),
             contrast="although",
             against=(

@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import Explanation, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
@@ -117,7 +117,7 @@ def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
         severity="not_provable" if doubts else _severity(kind, bugs),
         seq=interval.to_seq,
         ts_us=interval.to_ts,
-        explanation=Explanation(
+        explanation=FindingText(
             what=f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on",
             contrast="although",
             against=against,
@@ -212,7 +212,7 @@ def _growth(wait: Blocked, in_replay: int, bugs: tuple[str, ...], context: Findi
         severity="known_bug",
         seq=interval.to_seq,
         ts_us=interval.to_ts,
-        explanation=Explanation(
+        explanation=FindingText(
             what=(
                 f"while {names.spoken(wait.consumer)} could be sent nothing for {seconds:.3f} s ({wait.cause}), the "
                 f"broker read on and put {entries(in_replay)} for it into replay, which nothing limits"
