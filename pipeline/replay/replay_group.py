@@ -81,8 +81,8 @@ def replay_group(
     with _named(group):
         for table, columns in found:
             if columns:
-                rows = len(next(iter(columns.values())))
-                of_group = {"topic": [group.topic] * rows, "subscription": [group.subscription] * rows}
+                size = len(next(iter(columns.values())))
+                of_group = {"topic": [group.topic] * size, "subscription": [group.subscription] * size}
                 numbered = {**of_group, **recorders.in_own_numbers(table, columns)}
                 yield table, with_finding_ids(numbered) if table == "violations" else numbered
 

@@ -23,7 +23,7 @@ _STUCK: Final = ("stalled", "draining_stuck")
 def answers(
     context: FindingContext, findings: Sequence[RuleFindings], counted: RowsSeen, refused: int, held: Counter[About]
 ) -> dict[str, object]:
-    """The columns.
+    """The columns of `coverage` with both answers on a subscription.
 
     Args:
         context: the subscription and its broker.

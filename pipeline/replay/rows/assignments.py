@@ -60,12 +60,12 @@ def assignments(group: Group, parts: Sequence[OwnedRanges]) -> Columns:
 
 
 def _index_of(numbers: Ints, ascending: Sequence[int]) -> pa.Array:
-    """The index of each number among some ascending ones, which have them all."""
+    """The index of each number in an ascending sequence that has all of them."""
     return _narrow(np.searchsorted(np.array(ascending, dtype=np.int64), numbers), len(ascending))
 
 
 def _narrow(index: Ints, values: int) -> pa.Array:
-    """An index of so many values, as narrow as it may be; columns share it."""
+    """An index in the narrowest type that distinguishes so many values; columns share it."""
     return pa.array(index.astype(np.int8 if values <= _BYTE_MAX else np.int32))
 
 

@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
 
 
 def refused(found: Iterable[Refused], recorders: Recorders) -> Columns:
-    """A row for each; consumers are named by the recorders' own numbers."""
+    """A row for each row of the trace that was refused; consumers have the recorders' own numbers."""
     return columns_of([{"seq": row.seq, "reason": row.reason, "detail": _detail(row, recorders)} for row in found])
 
 

@@ -20,7 +20,7 @@ def two_holders(finding: KernelFinding, context: FindingContext) -> FindingVerdi
 
 
 def recently_joined_flaw(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict by F1, F2, F3 and F11: did one of them let the entry pass an older one of `other_consumer`?
+    """The verdict on an entry that passed one which `other_consumer` held or had returned, by F1, F2, F3 and F11.
 
     All of them require that the receiver owns the hash now, and that the other consumer owned it when it got its entry.
     """

@@ -18,7 +18,7 @@ _SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "
 
 
 def counter_findings(context: FindingContext) -> list[RuleFindings]:
-    """The counters that cannot be, in the order of the trace."""
+    """The counters that snapshots show below zero, in the order of the trace."""
     found = context.found
     findings = [_finding(counter, context) for counter in found.reported_impossible_counters]
     counts = severities(findings)
