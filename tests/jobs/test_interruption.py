@@ -26,6 +26,10 @@ CHURN = SAMPLES / "heavy-churn-3.0.7"
 WORKLOAD = ROOT / "conf" / "workloads" / "pip-474-100-keys.toml"
 STATISTICS = ROOT / "tests" / "data" / "statistics" / "backlog-read-4.2.4"
 END_WITHIN_S = 1.0
+TRIES = 4
+"""One has to end in time. Other work on the machine may hold up a command, or the signal until a command is done; what
+waits for something, or takes no signal, does so each time."""
+HANGS_S = 120
 AUDIT_AGAIN = "interrupted; traces without a row in `runs` were not audited: run the audit again"
 RUN_AGAIN = "interrupted; run it again"
 
@@ -39,7 +43,7 @@ class Interrupted(NamedTuple):
     """How a command ended.
 
     Attributes:
-        code: its exit code; negative: the signal that killed it.
+        code: its exit code; 0: it was done before the signal came; negative: the signal that killed it.
         seconds: from the signal to its end.
         out: its stdout.
         err: what it wrote to stderr, without the lines of imports and stages.
@@ -82,9 +86,12 @@ def interrupted(moment: str, *arguments: object, after_s: float = 0.0) -> Interr
         time.sleep(after_s)
         sent = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
+        end = threading.Timer(HANGS_S, os.killpg, (process.pid, signal.SIGKILL))
+        end.start()
         out = process.stdout.read()
-        code = process.wait(60)
+        code = process.wait()
         took = time.monotonic() - sent
+        end.cancel()
         reader.join()
         return Interrupted(code, took, out, err)
 
@@ -97,12 +104,21 @@ def _stage(line: str) -> str | None:
     return json.loads(line).get("stage") if line.startswith("{") else None
 
 
-def assert_ended(found: Interrupted, message: str) -> None:
-    assert (found.code, found.out) == (130, "")
-    (line,) = found.err
-    told = json.loads(line)["message"] if line.startswith("{") else line.removeprefix("dispatch-audit: error: ")
-    assert told == message
-    assert found.seconds < END_WITHIN_S
+def assert_ends(message: str, moment: str, *arguments: object, after_s: float = 0.0) -> None:
+    """Interrupts a command, which has to end at once, with a message and nothing else."""
+    tries: list[Interrupted] = []
+    for _ in range(TRIES):
+        found = interrupted(moment, *arguments, after_s=after_s)
+        tries.append(found)
+        if found.code == 0:
+            continue
+        assert (found.code, found.out) == (130, "")
+        (line,) = found.err
+        told = json.loads(line)["message"] if line.startswith("{") else line.removeprefix("dispatch-audit: error: ")
+        assert told == message
+        if found.seconds < END_WITHIN_S:
+            return
+    pytest.fail(f"it did not end within {END_WITHIN_S} s: {tries}")
 
 
 def audit(out: Path, engine: str) -> tuple[object, ...]:
@@ -112,21 +128,21 @@ def audit(out: Path, engine: str) -> tuple[object, ...]:
 @pytest.mark.e2e
 @pytest.mark.parametrize("moment", IMPORTS)
 def test_ctrl_c_ends_a_command_that_still_imports(moment: str, tmp_path: Path) -> None:
-    assert_ended(interrupted(moment, *audit(tmp_path / "out", "embedded")), "interrupted")
+    assert_ends("interrupted", moment, *audit(tmp_path / "out", "embedded"))
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("moment", ["pysail.spark", *STAGES])
 def test_ctrl_c_ends_an_audit_on_the_embedded_engine(moment: str, tmp_path: Path) -> None:
-    assert_ended(interrupted(moment, *audit(tmp_path / "out", "embedded")), AUDIT_AGAIN)
+    assert_ends(AUDIT_AGAIN, moment, *audit(tmp_path / "out", "embedded"))
 
 
 @pytest.mark.spark
 @pytest.mark.e2e
 @pytest.mark.parametrize("moment", [SPARK_STARTS, "py4j.java_gateway", "start the engine", "open", "read"])
 def test_ctrl_c_ends_an_audit_on_spark(moment: str, tmp_path: Path) -> None:
-    found = interrupted(moment, *audit(tmp_path / "out", "spark"))
-    assert_ended(found, "interrupted" if moment == "py4j.java_gateway" else AUDIT_AGAIN)
+    message = "interrupted" if moment == "py4j.java_gateway" else AUDIT_AGAIN
+    assert_ends(message, moment, *audit(tmp_path / "out", "spark"))
 
 
 # While the JVM starts, which takes seconds: its launcher dies of SIGINT too, which is no reason to say so.
@@ -135,7 +151,7 @@ def test_ctrl_c_ends_an_audit_on_spark(moment: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after_s", [0.2, 0.6, 1.2, 1.8, 2.4])
 def test_ctrl_c_ends_an_audit_whose_jvm_starts(after_s: float, tmp_path: Path) -> None:
-    assert_ended(interrupted(SPARK_STARTS, *audit(tmp_path / "out", "spark"), after_s=after_s), AUDIT_AGAIN)
+    assert_ends(AUDIT_AGAIN, SPARK_STARTS, *audit(tmp_path / "out", "spark"), after_s=after_s)
 
 
 COMMANDS = ("validate", "what-if", "simulate", "convert", "explain", "report", "diagnose")
@@ -182,7 +198,7 @@ def arguments_of(command: str, engine: str, folder: Path) -> tuple[object, ...]:
         "validate": (CHURN,),
         "what-if": (WORKLOAD,),
         "simulate": (WORKLOAD, "--out", folder / "simulated"),
-        "convert": (CHURN, "--to", folder / "converted"),
+        "convert": (CHURN, "--to", folder / "converted", "--replace"),
         "explain": (at[0], "--hash", "7"),
         "report": (at[0], "--out", folder / "page.html"),
         "diagnose": (STATISTICS / "stats-1.json", "--out", at[1]),
@@ -199,10 +215,9 @@ def audited_churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def assert_ends(command: str, engine: str, at: tuple[str, float], folder: Path) -> None:
+def assert_command_ends(command: str, engine: str, at: tuple[str, float], folder: Path) -> None:
     moment, after_s = at
-    found = interrupted(moment, *arguments_of(command, engine, folder), after_s=after_s)
-    assert_ended(found, told_by(command, moment))
+    assert_ends(told_by(command, moment), moment, *arguments_of(command, engine, folder), after_s=after_s)
 
 
 # At the beginning of the work, and in the midst of what takes longer.
@@ -212,7 +227,7 @@ def assert_ends(command: str, engine: str, at: tuple[str, float], folder: Path) 
     [*((command, 0.0) for command in COMMANDS), *((command, 0.3) for command in COMMANDS[:5])],
 )
 def test_ctrl_c_ends_each_command(command: str, after_s: float, audited_churn: Path) -> None:
-    assert_ends(command, "embedded", (WORK[command], after_s), audited_churn)
+    assert_command_ends(command, "embedded", (WORK[command], after_s), audited_churn)
 
 
 # Each command at a moment of its own; the slow layer has all moments of all commands.
@@ -220,7 +235,7 @@ def test_ctrl_c_ends_each_command(command: str, after_s: float, audited_churn: P
 @pytest.mark.e2e
 @pytest.mark.parametrize(("command", "at"), list(zip(COMMANDS, ON_SPARK, strict=True)))
 def test_ctrl_c_ends_each_command_on_spark(command: str, at: tuple[str, float], audited_churn: Path) -> None:
-    assert_ends(command, "spark", at, audited_churn)
+    assert_command_ends(command, "spark", at, audited_churn)
 
 
 @pytest.mark.spark
@@ -231,7 +246,7 @@ def test_ctrl_c_ends_each_command_on_spark(command: str, at: tuple[str, float], 
 def test_ctrl_c_ends_each_command_at_ten_moments_on_spark(
     command: str, at: tuple[str, float], audited_churn: Path
 ) -> None:
-    assert_ends(command, "spark", at, audited_churn)
+    assert_command_ends(command, "spark", at, audited_churn)
 
 
 @pytest.mark.e2e
@@ -239,14 +254,14 @@ def test_ctrl_c_ends_each_command_at_ten_moments_on_spark(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_ctrl_c_ends_each_command_at_ten_moments_on_the_embedded_engine(command: str, audited_churn: Path) -> None:
     for at in (*WHILE_IT_IMPORTS, *((WORK[command], after_s) for after_s in ON_EMBEDDED)):
-        assert_ends(command, "embedded", at, audited_churn)
+        assert_command_ends(command, "embedded", at, audited_churn)
 
 
 @pytest.mark.e2e
 def test_the_run_after_ctrl_c_continues(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for moment in ("open", "read", "replay", "look up keys", "write tables"):
-        assert_ended(interrupted(moment, *audit(out, "embedded")), AUDIT_AGAIN)
+        assert_ends(AUDIT_AGAIN, moment, *audit(out, "embedded"))
     command = [sys.executable, "-m", "dispatch_audit.jobs.program", *map(str, audit(out, "embedded"))]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     tables = tables_of(None, parse_target(str(out)))
