@@ -44,8 +44,9 @@ def test_a_child_that_has_ended_counts_and_what_was_before_does_not() -> None:
             time.sleep(0.02)
         used = tree.used()
         process.stdin.close()
-    # The parent's half second is from before; starting an interpreter takes a few hundredths.
-    assert 0.4 <= used.cpu_python_s < 0.8
+    # With the parent's half second, which is from before, it would be more than a second. To start an interpreter takes
+    # a few hundredths, or twice as many where another process shares the core.
+    assert 0.4 <= used.cpu_python_s < 1.0
     assert used.cpu_jvm_s == 0
     assert used.peak_jvm_mb == 0
     assert 61 <= used.peak_worker_mb < 120

@@ -95,7 +95,7 @@ def test_there_is_an_expectation_for_every_query() -> None:
 def test_queries_run_on_the_embedded_engine(target: Path, parameters: dict[str, dict[str, str | int]]) -> None:
     command = [sys.executable, str(Path(__file__).with_name("cookbook_queries.py")), str(target)]
     done = subprocess.run(
-        command, input=json.dumps(parameters), capture_output=True, text=True, check=False, timeout=300
+        command, input=json.dumps(parameters), capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert differing(json.loads(done.stdout)) == {}

@@ -35,7 +35,7 @@ def shell(command: str, folder: Path) -> str:
     # Without Java, so that the engine is the same everywhere, and the fastest.
     env = {**os.environ, "PATH": programs, "JAVA_HOME": "/nonexistent", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300
+        ["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.stderr == ""
     return done.stdout.replace(f"{folder}/", "")

@@ -26,7 +26,7 @@ def build(configuration: Path, site: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mkdocs", "build", "-f", str(configuration), "-d", str(site)]
     # Without its words about other products.
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=ROOT, env=env)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=ROOT, env=env)
 
 
 @pytest.fixture(scope="module")

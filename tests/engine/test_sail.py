@@ -21,7 +21,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the script says of the recordings."""
     folder = tmp_path_factory.mktemp("recorded")
     command = [sys.executable, str(SCRIPT), *(str(as_parquet(name, folder / name)) for name in NAMES)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -3,6 +3,7 @@
 import json
 import ssl
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,6 +37,10 @@ class AdminServer:
     answer: Callable[[str, dict[str, str]], Answer | None]
     asked: list[tuple[str, str | None]] = field(default_factory=list)
 
+    def times_asked(self, ending: str) -> int:
+        """How often a path with this ending was asked for."""
+        return sum(path.endswith(ending) for path, _ in self.asked)
+
 
 def healthy(path: str) -> Answer:
     found = ANSWERS.get(path)
@@ -44,19 +49,33 @@ def healthy(path: str) -> Answer:
     return 200, {}, (found if isinstance(found, str) else json.dumps(found)).encode()
 
 
+def relayed(url: str) -> Answer:
+    with urllib.request.urlopen(url) as answer:
+        return answer.status, {}, answer.read()
+
+
 @contextmanager
 def admin_server(
     answer: Callable[[str, dict[str, str]], Answer | None] = lambda path, headers: None,
     port: int = 0,
     tls: ssl.SSLContext | None = None,
+    relay: str = "",
 ) -> Iterator[AdminServer]:
-    """Runs a server on the loopback interface."""
+    """Runs a server on the loopback interface.
+
+    Args:
+        answer: called with the path and the headers of a request; None: as a healthy broker.
+        port: 0: any that is free.
+        tls: encrypts; None: it does not.
+        relay: the admin URL of a real broker, which answers instead of a healthy one.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             server.asked.append((path, self.headers.get("Authorization")))
-            status, headers, body = server.answer(path, dict(self.headers)) or healthy(path)
+            known = server.answer(path, dict(self.headers))
+            status, headers, body = known or (relayed(relay + self.path) if relay else healthy(path))
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)

@@ -20,6 +20,7 @@ from dispatch_audit.recording.client import ClientRecording
 
 KEY_SHARED = pulsar.ConsumerType.KeyShared
 MESSAGES = 600
+WORK_S_MAX = 120
 
 # One broker for all of them.
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]
@@ -42,19 +43,32 @@ def recorder(tmp_path: Path) -> Iterator[ClientRecording]:
     recorder.close()
 
 
-def worked(consumer: Any, give_back_every: int = 0) -> int:
-    """Receives and acknowledges until nothing comes for a second; returns how many messages came."""
-    number = 0
-    while True:
-        try:
-            message = consumer.receive(1000)
-        except pulsar.Timeout:
-            return number
-        number += 1
-        if give_back_every and number % give_back_every == 0 and message.redelivery_count() == 0:
-            consumer.negative_acknowledge(message)
-        else:
-            consumer.acknowledge(message)
+class Work:
+    """What consumers have acknowledged of one topic, each in a thread of its own.
+
+    Args:
+        messages: how many there are.
+    """
+
+    def __init__(self, messages: int) -> None:
+        self._messages = messages
+        self._done: set[str] = set()
+        self._end = time.monotonic() + WORK_S_MAX
+
+    def work(self, consumer: Any, give_back_every: int = 0) -> None:
+        """Receives and acknowledges until all messages are acknowledged, whoever did so."""
+        number = 0
+        while len(self._done) < self._messages and time.monotonic() < self._end:
+            try:
+                message = consumer.receive(100)
+            except pulsar.Timeout:
+                continue
+            number += 1
+            if give_back_every and number % give_back_every == 0 and message.redelivery_count() == 0:
+                consumer.negative_acknowledge(message)
+            else:
+                consumer.acknowledge(message)
+                self._done.add(str(message.message_id()))
 
 
 def test_calls_of_an_application_are_recorded_and_audited(
@@ -62,29 +76,28 @@ def test_calls_of_an_application_are_recorded_and_audited(
 ) -> None:
     """Joins and leaves under load, messages given back, and a consumer that vanishes with its connection."""
     topic, subscription = f"persistent://public/default/client-{uuid4().hex}", "ks"
+    work = Work(MESSAGES)
     client, crashing = recorder.client(connected(broker)), connected(broker)
     options = {"consumer_type": KEY_SHARED, "receiver_queue_size": 20, "negative_ack_redelivery_delay_ms": 200}
     consumers = [client.subscribe(topic, subscription, consumer_name=f"c{n}", **options) for n in range(2)]
     lost = recorder.consumer(crashing.subscribe(topic, subscription, consumer_name="lost", **options))
     producer = client.create_producer(topic, batching_enabled=False)
-    sent = threading.Event()
 
     def send() -> None:
         for number in range(MESSAGES):
             producer.send_async(b"x", lambda result, position: None, partition_key=f"key {number % 40}")
             time.sleep(0.001)
         producer.flush()
-        sent.set()
 
-    threads = [threading.Thread(target=worked, args=(consumer, 37)) for consumer in consumers]
+    threads = [threading.Thread(target=work.work, args=(consumer, 37)) for consumer in consumers]
     threads.append(threading.Thread(target=send))
     for thread in threads:
         thread.start()
     for _ in range(10):
-        lost.receive(2000)  # never acknowledged
+        lost.receive(WORK_S_MAX * 1000)  # never acknowledged
     late = client.subscribe(topic, subscription, consumer_name="late", **options)
     crashing.shutdown()
-    worked(late)
+    work.work(late)
     for thread in threads:
         thread.join()
     client.close()
@@ -135,12 +148,13 @@ def test_batches_partitions_and_listeners_are_recorded(broker: Broker, recorder:
         consumer.acknowledge(message)
 
     subscribed = client.subscribe(topic, "ks", consumer_type=KEY_SHARED, message_listener=listen)
-    producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=100)
+    # One batch, sent by the flush.
+    producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=WORK_S_MAX * 1000)
     for number in range(20):
         producer.send_async(b"x", lambda result, position: None, ordering_key="o", partition_key=f"key {number}")
     producer.flush()
-    deadline = time.monotonic() + 10
-    while len(heard) < 20 and time.monotonic() < deadline:
+    latest = time.monotonic() + WORK_S_MAX
+    while len(heard) < 20 and time.monotonic() < latest:
         time.sleep(0.05)
     assert {consumer for consumer, _ in heard} == {subscribed}
     client.close()
@@ -163,7 +177,8 @@ def test_receives_that_overlap_in_threads_have_no_order(broker: Broker, recorder
     client = recorder.client(connected(broker))
     consumer = client.subscribe(topic, "ks", consumer_type=KEY_SHARED)
     producer = client.create_producer(topic, batching_enabled=False)
-    threads = [threading.Thread(target=worked, args=(consumer,)) for _ in range(3)]
+    work = Work(50)
+    threads = [threading.Thread(target=work.work, args=(consumer,)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for number in range(50):

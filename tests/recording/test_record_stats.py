@@ -7,17 +7,19 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pulsar
 import pytest
+from admin_server import admin_server
 from command_line import run, run_embedded
 from real_broker import Broker
 
 PROGRAM = Path(sys.executable).with_name("dispatch-audit")
+WAIT_S_MAX = 120
 
 # One broker for all of them.
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]
@@ -46,11 +48,28 @@ def asked(broker: Broker, topic: str, what: str) -> Any:
         return json.load(answer)
 
 
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    latest = time.monotonic() + WAIT_S_MAX
+    while not condition():
+        assert time.monotonic() < latest, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
 def validated(trace: Path) -> dict[str, Any]:
     code, out, _ = run_embedded("validate", trace, "--format", "json")
     assert code == 0
     (found,) = json.loads(out)["traces"]
     return dict(found)
+
+
+def is_settled(broker: Broker, topic: str) -> bool:
+    """Whether hashes drain, and half a second changes nothing."""
+    statistics = asked(broker, topic, "stats?getPreciseBacklog=true")["subscriptions"]["ks"]
+    before = statistics, asked(broker, topic, "internalStats")["cursors"]
+    time.sleep(0.5)
+    after = asked(broker, topic, "stats?getPreciseBacklog=true")["subscriptions"]["ks"]
+    drains = any(consumer["drainingHashes"] for consumer in statistics["consumers"])
+    return drains and before == (after, asked(broker, topic, "internalStats")["cursors"])
 
 
 def test_rows_are_what_the_admin_api_says(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:
@@ -61,7 +80,7 @@ def test_rows_are_what_the_admin_api_says(broker: Broker, client: pulsar.Client,
         producer.send(b"x", partition_key=f"key {number % 20}")
     # The hashes that move to it have pending entries at the others: they drain.
     holders.append(consumer(client, topic, "late"))
-    time.sleep(0.5)
+    wait_until(lambda: is_settled(broker, topic), "statistics that stay as they are")
     arguments = ("--admin-url", broker.admin_url, "--topic", topic, "--out", trace, "--interval", "0.2", "--count", "3")
     code, out, err = run("record-stats", *arguments)
     assert (code, err) == (
@@ -124,18 +143,25 @@ def test_rows_are_what_the_admin_api_says(broker: Broker, client: pulsar.Client,
 def test_consumers_that_appear_and_vanish_are_no_joins(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:
     topic, trace = f"stats-{uuid4().hex}", tmp_path / "trace"
     kept = consumer(client, topic, "c0")
-    options = ["--admin-url", broker.admin_url, "--topic", topic, "--out", str(trace), "--interval", "0.1"]
-    command = [str(PROGRAM), "record-stats", *options, "--subscription", "ks"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    time.sleep(3)
-    for _ in range(2):
-        # The same name twice: two consumers.
-        passing = consumer(client, topic, "c1")
-        time.sleep(0.5)
-        passing.close()
-        time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=30)
+    with admin_server(relay=broker.admin_url) as server:
+
+        def wait_for_a_poll() -> None:
+            # The second one from now on has begun after this, and the third one after its end.
+            polls = server.times_asked("/internalStats")
+            wait_until(lambda: server.times_asked("/internalStats") >= polls + 3, "polls")
+
+        options = ["--admin-url", server.url, "--topic", topic, "--out", str(trace), "--interval", "0.1"]
+        command = [str(PROGRAM), "record-stats", *options, "--subscription", "ks"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        wait_for_a_poll()
+        for _ in range(2):
+            # The same name twice: two consumers.
+            passing = consumer(client, topic, "c1")
+            wait_for_a_poll()
+            passing.close()
+            wait_for_a_poll()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=WAIT_S_MAX)
     assert process.returncode == 0, out
     rows = [row for row in rows_in(trace) if row["event"] == "stats"]
     numbers = {(found["consumer"], found["consumer_name"]) for row in rows for found in row["snapshot"]["consumers"]}
@@ -185,7 +211,13 @@ def test_acknowledged_ranges_and_policies_in_force_are_recorded(
     for request in (limit, rated):
         with urllib.request.urlopen(request) as answer:
             assert answer.status == 204
-    time.sleep(2)
+
+    def is_in_force() -> bool:
+        statistics = asked(broker, topic, "stats")["subscriptions"]["ks"]
+        cursor = asked(broker, topic, "internalStats")["cursors"]["ks"]
+        return statistics["unackedMessages"] == 6 and cursor["totalNonContiguousDeletedMessagesRange"] == 2
+
+    wait_until(is_in_force, "three acknowledgements")
     arguments = ("--admin-url", broker.admin_url, "--namespace", "public/default", "--out", trace, "--count", "1")
     code, _, err = run("record-stats", *arguments)
     assert (code, err) == (0, "")

@@ -61,11 +61,12 @@ def test_a_stalled_disk_holds_nobody_up_and_what_is_dropped_is_counted(tmp_path:
     begun = time.monotonic()
     for seq in range(10_000):
         writer.offer(row(seq, "ab"[seq % 2]))
-    assert time.monotonic() - begun < 2
+    # One that waited for the disk would wait for as long as it stalls, which is until it is read below.
+    assert time.monotonic() - begun < 20
     # The thread holds the first one.
     assert 10_000 - 101 <= writer.dropped <= 10_000 - 100
     with pipe.open("rb") as reader:
-        assert writer.close(10)
+        assert writer.close(120)
         rows = [json.loads(line) for line in gzip.decompress(reader.read()).splitlines()]
     written = [found["seq"] for found in rows if found["event"] == "ack"]
     assert len(written) + writer.dropped == 10_000
@@ -84,7 +85,7 @@ def test_a_full_disk_is_a_gap(tmp_path: Path) -> None:
     writer = RowWriter(files, rows_max=100)
     for seq in range(30):
         writer.offer(row(seq))
-    assert writer.close(10)
+    assert writer.close(120)
     (tmp_path / "events-00002.jsonl.gz").unlink(missing_ok=True)
     rows = rows_in(tmp_path)
     written = [found["seq"] for found in rows if found["event"] == "ack"]
@@ -156,7 +157,7 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "num
 
 def test_a_forked_process_records_nothing_and_importing_is_cheap(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _FORK, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "[]"
     (folder,) = tmp_path.iterdir()
     assert [found["topic"] for found in rows_in(folder)] == ["t", "t"]
@@ -170,6 +171,6 @@ ClientRecording(sys.argv[1], pulsar_version="4.2.4")._rows.write("publish", {"to
 
 
 def test_a_recording_that_nobody_closes_is_whole_when_the_process_ends(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", _FORGOTTEN, str(tmp_path)], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", _FORGOTTEN, str(tmp_path)], check=True, timeout=300)
     (folder,) = tmp_path.iterdir()
     assert [found["topic"] for found in rows_in(folder)] == ["t"]

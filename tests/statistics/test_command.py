@@ -31,7 +31,7 @@ def test_the_program_answers_what_stands_on_standard_input() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env={"PYTHONPATH": str(ROOT), "JAVA_HOME": "/nonexistent", "PATH": ""},
     )
 
