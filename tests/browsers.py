@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-lcd-text")
+# For what is not there yet, on a machine with other work.
+_WAIT_MS = 120_000
 # The marks in a chart, by kind.
 COUNT = """(chart) => {
   const found = {};
@@ -34,7 +36,7 @@ def opened_browser() -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=[*_OPTIONS])
+        browser = playwright.chromium.launch(executable_path=chromium(), args=[*_OPTIONS], timeout=_WAIT_MS)
         yield browser
         browser.close()
 
@@ -49,7 +51,7 @@ class Opened:
         tab.on("console", lambda message: self.complaints.append(message.text))
         tab.on("pageerror", lambda error: self.complaints.append(str(error)))
         tab.on("request", lambda request: self.requests.append(request.url))
-        tab.set_default_timeout(10_000)
+        tab.set_default_timeout(_WAIT_MS)
         tab.context.set_offline(True)
         tab.goto(file.as_uri())
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _SHARES: Final = {"unit": 0.03, "gate": 0.25, "whole": 1.0}
 _LEAST: Final = 3
@@ -18,11 +18,11 @@ _Test = TypeVar("_Test", bound=Callable[..., object])
 
 def register_profiles() -> None:
     """Makes the profiles known to Hypothesis; its plugin of pytest loads the one that the command line names."""
-    # No deadlines: how long an example takes depends on what else the machine does.
-    settings.register_profile("unit", max_examples=10, deadline=None)
-    settings.register_profile("gate", deadline=None)
-    settings.register_profile("whole", deadline=None)
+    # By no clock: how long an example takes, and to draw it, depends on what else the machine does.
+    settings.register_profile("gate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("gate")
+    settings.register_profile("unit", max_examples=10)
+    settings.register_profile("whole")
 
 
 def examples(whole: int, **options: Any) -> Callable[[_Test], _Test]:
@@ -34,7 +34,7 @@ def examples(whole: int, **options: Any) -> Callable[[_Test], _Test]:
     """
 
     def marked(test: _Test) -> _Test:
-        asked: _Test = pytest.mark.examples(settings(max_examples=share_of(whole), deadline=None, **options)(test))
+        asked: _Test = pytest.mark.examples(settings(max_examples=share_of(whole), **options)(test))
         return asked
 
     return marked

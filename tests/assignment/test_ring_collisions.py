@@ -78,7 +78,7 @@ class _Model:
 
 
 @pytest.mark.parametrize(("profile", "incumbent_keeps"), [("pulsar-4.2.4", True), ("pulsar-3.3.2", False)])
-@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(history=histories)
 def test_the_ring_equals_the_simple_model(
     profile: str, incumbent_keeps: bool, history: Operations, monkeypatch: pytest.MonkeyPatch
