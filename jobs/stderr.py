@@ -20,7 +20,7 @@ LogFormat = Literal["text", "json"]
 _RUN_AGAIN = "interrupted; run it again"
 # ENOSPC and EDQUOT, in the words of the C library.
 _FULL_DISK = ("No space left on device", "Disk quota exceeded")
-_MAKE_ROOM = "make room for the tables, and in the temporary folder (TMPDIR), and run it again"
+_MAKE_ROOM = "make room where it writes, and in the temporary folder (TMPDIR), and run it again"
 
 _log = logging.getLogger(__name__)
 
@@ -101,8 +101,7 @@ def _full_disk(error: BaseException | None) -> UsageError | None:
         # It names the file that cannot be written, and a way out of its own.
         return None
     while error is not None:
-        for line in str(error).splitlines():
-            if any(reason in line for reason in _FULL_DISK):
-                return UsageError(f"a disk is full: {line}", _MAKE_ROOM)
+        if reason := next((reason for reason in _FULL_DISK if reason in str(error)), None):
+            return UsageError(f"a disk is full: {reason}", _MAKE_ROOM)
         error = error.__cause__ or error.__context__
     return None

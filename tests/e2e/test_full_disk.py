@@ -26,6 +26,4 @@ def test_a_full_disk_is_named(tmp_path: Path, size: str) -> None:
     audit = (PROGRAM, "audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path / "out", "--engine", "embedded")
     done = on_a_small_disk(size, tmp_path, *audit)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("dispatch-audit: error: a disk is full: ")
-    assert "No space left on device" in done.stderr
-    assert "make room for the tables" in done.stderr
+    assert done.stderr.startswith("dispatch-audit: error: a disk is full: No space left on device; make room ")
