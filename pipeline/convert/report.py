@@ -10,6 +10,7 @@ from rich.text import Text
 from dispatch_audit.pipeline.convert.request import ConvertResult
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import printable
+from dispatch_audit.pipeline.trace.sources import from_here
 
 
 def print_conversion(result: ConvertResult, console: Console) -> None:
@@ -28,9 +29,9 @@ def _lines(result: ConvertResult) -> list[str]:
     kept = f", kept in {result.quarantine}" if result.quarantine else ""
     profile = "" if result.has_manifest else " --profile NAME"
     return [
-        f"CONVERTED  {printable(result.path)}",
+        f"CONVERTED  {printable(from_here(result.path))}",
         f"Read     {count(result.events_in, 'event')}, {result.events_quarantined:,} refused{kept}",
         f"Written  {count(result.events_converted, 'event')} of {count(result.topics, 'topic')} as "
         f"{'a Delta table' if result.form == 'delta' else 'Parquet'}{files}",
-        f"Next     dispatch-audit audit {quote(result.trace)}{profile} --out TABLES",
+        f"Next     dispatch-audit audit {quote(from_here(result.trace))}{profile} --out TABLES",
     ]

@@ -72,7 +72,7 @@ class ConvertResult:
     """A finished conversion.
 
     Attributes:
-        path: the trace as given.
+        path: of the trace.
         trace: what names the converted trace.
         quarantine: what holds the refused rows; empty: there were none.
         form: of the converted log.

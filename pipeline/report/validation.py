@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import dropped, printable, share
 from dispatch_audit.pipeline.run.request import ValidationResult
 from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
+from dispatch_audit.pipeline.trace.sources import from_here
 
 # Of a row, as text; JSON has all of it.
 _RAW_MAX: Final = 400
@@ -57,7 +58,7 @@ def _lines(result: ValidationResult) -> list[str]:
     part = result.events_quarantined / result.events_in if result.events_in else 0.0
     by_frequency = sorted(result.reasons.items(), key=lambda reason: (-reason[1], reason[0]))
     return [
-        f"{word}  {printable(result.path)}",
+        f"{word}  {printable(from_here(result.path))}",
         f"Read    {count(result.events_in, 'event')}, {refused} ({share(part)})",
         *(f"        {reason}: {number:,}{_first(result, reason)}" for reason, number in by_frequency),
         *([f"Lost    {dropped(result.rows_dropped, result.gaps)}"] if result.gaps else []),

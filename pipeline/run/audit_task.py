@@ -1,7 +1,6 @@
 """The task of auditing one trace: its profile, its run, and its window."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -12,6 +11,7 @@ from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_tr
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.trace import Trace, UnusableTrace, open_traces
+from dispatch_audit.pipeline.trace.sources import from_here
 from dispatch_audit.pipeline.windows import chain
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
@@ -80,9 +80,7 @@ def audit_tasks(request: AuditRequest, unusable: list[UnusableTrace]) -> list[Au
     target, settings = parse_target(request.target), request.settings
     traces = open_traces(request.paths, request.profile, unusable)
     refuse_target_in_trace(target, traces)
-    return [
-        AuditTask(trace, profile_of(trace, request), [_from_here(trace.path)], settings, target) for trace in traces
-    ]
+    return [AuditTask(trace, profile_of(trace, request), [from_here(trace.path)], settings, target) for trace in traces]
 
 
 def profile_of(trace: Trace, request: AuditRequest) -> Profile:
@@ -90,9 +88,3 @@ def profile_of(trace: Trace, request: AuditRequest) -> Profile:
     if request.profile is None:
         return profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
     return profile_named(request.profile)
-
-
-def _from_here(path: str) -> str:
-    """Returns a path relative to the working directory, so that samples have the same run key in every checkout."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

@@ -57,7 +57,7 @@ class ValidationResult:
     """The result of reading and replaying one trace without tables.
 
     Attributes:
-        path: the trace as given.
+        path: of the trace.
         profile: name of the broker profile that an audit would apply.
         judged_as: the words that no profile was read for the release, and as which one it is judged; None: one was.
         events_in: rows read.

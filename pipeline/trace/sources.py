@@ -90,6 +90,15 @@ def glob_of(path: str) -> str:
     return _GLOB_CHARACTERS.sub(r"\\\1", path)
 
 
+def from_here(path: str) -> str:
+    """Returns a path relative to the working directory, so that a sample has the same name in every checkout.
+
+    A path that lies elsewhere, a URI and the name of a table stay as they are.
+    """
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
 def open_traces(
     arguments: Sequence[str | Path], profile: str | None = None, unusable: list[UnusableTrace] | None = None
 ) -> list[Trace]:

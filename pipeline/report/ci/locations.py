@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from dispatch_audit.pipeline.report.summary import Finding
 from dispatch_audit.pipeline.trace.lines.open_lines import DAMAGED, open_lines
-from dispatch_audit.pipeline.trace.sources import JSON_ENDINGS, Log, Trace
+from dispatch_audit.pipeline.trace.sources import JSON_ENDINGS, Log, Trace, from_here
 
 # Searching a GB takes 1.2 s of one core as plain text and 3.1 s as gzip, of which the compressed size, down to a tenth,
 # is counted here. Samples are far smaller; users of larger logs read the tables.
@@ -50,13 +50,13 @@ class SourceLocation:
 def location_of(path: str) -> SourceLocation:
     """Returns the location of a trace, which need not be one that can be opened."""
     local = "://" not in path
-    return SourceLocation(_from_here(path) if local else path, local=local)
+    return SourceLocation(from_here(path) if local else path, local=local)
 
 
 def source_locations(trace: Trace, findings: Sequence[Finding]) -> list[SourceLocation]:
     """Returns the location of each finding, in their order; without a known line, the first log of the trace."""
     first = trace.logs[0]
-    anywhere = SourceLocation(_from_here(first.path) if first.local else first.path, local=first.local)
+    anywhere = SourceLocation(from_here(first.path) if first.local else first.path, local=first.local)
     wanted = {_row(finding) for finding in findings}
     found = _found(trace.logs, wanted) if wanted else {}
     return [found.get(_row(finding), anywhere) for finding in findings]
@@ -76,7 +76,7 @@ def _found(logs: Sequence[Log], wanted: set[_Row]) -> Mapping[_Row, SourceLocati
         for row, line in _rows(file, seqs):
             # Tables that were written before the column `broker` existed name no recorder.
             for match in {row, (*row[:2], None)} & wanted:
-                found.setdefault(match, SourceLocation(_from_here(str(file)), line))
+                found.setdefault(match, SourceLocation(from_here(str(file)), line))
     return found
 
 
@@ -107,8 +107,3 @@ def _rows_of(lines: Iterable[bytes], seqs: set[bytes]) -> Iterator[tuple[_Row, i
         if isinstance(row, dict) and isinstance(row.get("topic"), str) and isinstance(row.get("seq"), int):
             broker = row.get("broker")
             yield (row["topic"], row["seq"], broker if isinstance(broker, str) else None), number
-
-
-def _from_here(path: str) -> str:
-    here = Path.cwd()
-    return Path(path).relative_to(here).as_posix() if Path(path).is_relative_to(here) else path
