@@ -15,7 +15,8 @@ _TOPIC: Final = "persistent://public/default/orders-partition-0"
 _SUBSCRIPTION: Final = "billing"
 # 2026-01-01 00:00:00 UTC.
 _BEGIN_US: Final = 1_767_225_600_000_000
-_STEP_US: Final = 1_000
+# Much longer than a row may be late by (`recorder_skew_ms`): the audit knows who was connected at each.
+_STEP_US: Final = 100_000
 
 _README: Final = """\
 # A trace to start from
@@ -88,7 +89,7 @@ def _manifest(version: str) -> dict[str, Any]:
 
 
 def _rows() -> Iterator[dict[str, Any]]:
-    """Yields the rows; each has the next seq and a time a millisecond later."""
+    """Yields the rows; each has the next seq and a time 0.1 s later."""
     for number, (event, columns) in enumerate(_events()):
         subscription = {} if event == "publish" else {"subscription": _SUBSCRIPTION}
         common = {"event": event, "seq": number + 1, "ts_us": _BEGIN_US + number * _STEP_US, "topic": _TOPIC}

@@ -287,6 +287,8 @@ def test_a_trace_to_start_from_audits_cleanly_as_its_readme_says(tmp_path: Path)
     assert audited.stdout.rsplit("\n", 3)[1].startswith("ORDER     KEPT ")
     assert "PROGRESS  FLOWING" in audited.stdout
     assert "0 quarantined; completeness 100 %" in audited.stdout
+    explained = run("explain", "tables", "--key", "order-42", "--engine", "embedded", folder=tmp_path)
+    assert explained.stdout.count("owner c1 (1); pending: c1 (1) 1") == 2
 
 
 def test_a_trace_to_start_from_replaces_nothing(tmp_path: Path) -> None:
