@@ -37,11 +37,26 @@ def _explains(rate: DispatchRate, entries: int, pause_us: int, messages: int = 1
 
 @pytest.mark.parametrize(
     ("sent", "pause_us", "explained"),
-    [(200, 1_010_000, True), (150, 1_010_000, False), (200, 5 * SECOND, False), (400, 2_900_000, True)],
-    ids=["used up", "not used up", "too long", "twice as much to make up for"],
+    [
+        (200, 1_010_000, True),
+        (150, 1_010_000, False),
+        (200, 5 * SECOND, False),
+        (400, 2_700_000, True),
+        (400, 2_900_000, False),
+    ],
+    ids=["used up", "not used up", "too long", "as much more to make up for as the last reads had", "more than that"],
 )
 def test_a_limit_explains_a_pause_that_it_takes(sent: int, pause_us: int, explained: bool) -> None:
     assert _explains(_rate(200), sent, pause_us) is explained
+
+
+@pytest.mark.parametrize(("apart_us", "explained"), [(1_000, True), (20_000, False)])
+def test_a_limit_is_overdrawn_by_the_last_reads_only(apart_us: int, explained: bool) -> None:
+    """Of 35 entries a second those after the fifth show that a limit of 5 was not in force yet."""
+    recent, ts_us = RecentDispatches(), SECOND + np.arange(35, dtype=np.int64) * apart_us
+    recent.note(Sent(ts_us, np.ones(35, dtype=np.int64)))
+    last_us = int(ts_us[-1])
+    assert (recent.explaining(_pause(last_us, last_us + 4 * SECOND), [_rate(5)], False) is not None) is explained
 
 
 def test_a_longer_period_takes_a_longer_pause() -> None:

@@ -28,6 +28,8 @@ _BACKOFF_US: Final = 1_000_000
 _LATE_US: Final = 250_000
 # Counts of a limiter are not exact: the token bucket adds tokens in steps, and a read may exceed them by a batch.
 _USED_UP: Final = 0.9
+# A read takes up to 40 ms (contract 6.6), and sees a bucket that may not have counted the one before it.
+_READ_US: Final = 100_000
 _SECOND_US: Final = 1_000_000
 _KEPT_US: Final = 60 * _SECOND_US
 
@@ -94,14 +96,21 @@ class RecentDispatches:
             rates: the limits that may be in force.
             by_entry: whether they count entries instead of messages (dispatchThrottlingOnBatchMessageEnabled).
         """
+        counted = 0 if by_entry else 1
+        last_us = max(
+            (int(sent.ts_us[sent.ts_us <= pause.from_ts].max(initial=0)) for sent in self._stretches), default=0
+        )
+        lately = self.until(last_us, _READ_US)[counted]
         for rate in rates:
             period_us = rate.period_s * _SECOND_US
-            used = self.until(pause.from_ts, period_us)[0 if by_entry else 1]
+            used = self.until(pause.from_ts, period_us)[counted]
             # Dispatches of other subscriptions and topics count too, and no row has the size of a dispatched entry.
             countable = rate.scope == "subscription" and rate.size_bytes == 0
             if countable and used < _USED_UP * rate.messages:
                 continue
-            periods = max(1.0, used / rate.messages) if rate.messages else 1.0
+            # Once it is used up no read begins. What was sent before it was in force is not charged to it.
+            charged = min(used, rate.messages + lately)
+            periods = max(1.0, charged / rate.messages) if rate.messages else 1.0
             if pause.to_ts - pause.from_ts <= periods * period_us + _BACKOFF_US + _LATE_US:
                 return _detail(rate, used, by_entry)
         return None
