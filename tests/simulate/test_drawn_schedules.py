@@ -21,8 +21,6 @@ OPEN: Final = frozenset(
     {
         # Missed: all that waits had drained. The wait is a row of cause draining_stuck, and no finding.
         ("starved_key", 9_510_063),
-        # Missed: each leave moves what waits to a consumer that has just joined and had no permits until a moment ago.
-        ("stuck_read", 9_700_071),
         # Missed: the broker counts what it sent twice (F10), so only snapshots show that a consumer is at its limit.
         ("unlimited_replay", 9_520_070),
     }

@@ -15,9 +15,10 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPOR
 from dispatch_audit.pipeline.replay.blocking.stalls import (
     Facts,
     Situation,
-    explained_until_us,
     is_finding,
+    kind_of,
     stalled,
+    unexplained_end,
 )
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
@@ -43,9 +44,11 @@ class StallWatch:
     __slots__ = (
         "_before_leaves",
         "_brought_about",
+        "_doubted",
         "_explained",
         "_explained_until_us",
         "_left_us",
+        "_looked",
         "_reported",
         "_skew_us",
         "_threshold_us",
@@ -60,7 +63,10 @@ class StallWatch:
         self._reported = NOTHING_REPORTED
         self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
+        # Since then something could be sent at each look. If a stall since then would not be provable: that stall.
         self._explained_until_us = _LONG_AGO_US
+        self._doubted: Blocked | None = None
+        self._looked: Interval | None = None
         self._unexplained: Blocked | None = None
         self._before_leaves: Blocked | None = None
         self._left_us = _LONG_AGO_US
@@ -105,7 +111,7 @@ class StallWatch:
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
-        self._explained = self._unexplained = self._before_leaves = None
+        self._explained = self._unexplained = self._before_leaves = self._looked = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Forgets what was seen of causes that were none: the broker does not have the limit."""
@@ -124,11 +130,11 @@ class StallWatch:
         """
         skipped = self._ended_by_skip(_silent_since_us(state))
         # However short the time is: it may become a stall a little later.
-        found, until_us = self._look(state, mapping, at, ended_by, facts)
+        interval = _idle_interval(state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
+            found = None if interval is None else self._look(state, mapping, interval, facts)
             self._before_leaves = found if ended_by == BY_LEAVE else None
-            self._remember(found, until_us)
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
@@ -144,26 +150,46 @@ class StallWatch:
 
     def before_release(self, state: Seen, mapping: RoutingArrays, at: TracePoint, facts: Callable[[], Facts]) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
-        self._remember(*self._look(state, mapping, at, BY_ACK, facts))
+        interval = _idle_interval(state, at, BY_ACK, 1)
+        if interval is not None:
+            self._look(state, mapping, interval, facts)
 
     def _look(
-        self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
-    ) -> tuple[Blocked | None, int]:
-        """Why nothing is sent so far, and until when that was the reason."""
-        interval = _idle_interval(state, at, ended_by, 1)
-        if interval is None:
-            return None, at.ts_us
-        situation = self._situation(interval, facts)
-        found = stalled(state, mapping, interval, situation)
-        if found is None or found.cause == NAMES[UNEXPLAINED]:
-            return found, at.ts_us
-        return found, explained_until_us(state, mapping, interval, situation)
-
-    def _remember(self, found: Blocked | None, until_us: int) -> None:
-        if found is not None and found.cause != NAMES[UNEXPLAINED]:
-            self._explained, self._explained_until_us = found, max(until_us, self._explained_until_us)
-        elif found is not None and self._is_unexplained(found.span):
+        self, state: Seen, mapping: RoutingArrays, interval: Interval, facts: Callable[[], Facts]
+    ) -> Blocked | None:
+        """Remembers and returns why nothing is sent so far."""
+        found = self._found(state, mapping, interval, facts)
+        if found is None:
+            return None
+        self._looked = interval
+        if not is_finding(found):
+            self._explained = found
+        elif interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None:
             self._unexplained = found
+        return found
+
+    def _found(
+        self,
+        state: Seen,
+        mapping: RoutingArrays,
+        interval: Interval,
+        facts: Callable[[], Facts],
+        sent: Position | None = None,
+    ) -> Blocked | None:
+        """Why nothing is sent in an interval; looks at which something could be sent to anybody add up."""
+        situation = self._situation(interval, facts, sent)
+        found = stalled(state, mapping, interval, situation)
+        if found is None or is_finding(found):
+            return found
+        since_us, stall = unexplained_end(state, mapping, interval, situation)
+        looked = self._looked
+        if looked is None or looked.from_ts != interval.from_ts or since_us > looked.to_ts:
+            self._explained_until_us, self._doubted = since_us, None
+        if stall is not None and not kind_of(stall).provable:
+            self._doubted = stall
+        if stall is None or interval.to_ts - self._explained_until_us < self._threshold_us:
+            return found
+        return (self._doubted or stall)._replace(span=interval)
 
     def dispatched(
         self, state: Seen, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Callable[[], Facts]
@@ -191,7 +217,7 @@ class StallWatch:
         sent: Position | None = None,
     ) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
-        found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
+        found = found or self._found(state, mapping, interval, facts, sent)
         skipped = self._ended_by_skip(interval.from_ts)
         before, self._explained, self._unexplained = self._unexplained, None, None
         self._explained_until_us = _LONG_AGO_US
@@ -207,10 +233,6 @@ class StallWatch:
             return []
         rest = interval._replace(from_seq=before.span.to_seq, from_ts=before.span.to_ts)
         return [found._replace(span=rest, waited_us=max(found.waited_us - before.waited_us, 0))]
-
-    def _is_unexplained(self, span: Interval) -> bool:
-        """Whether a time whose end nothing explains is a stall: long enough, also since its last reason ended."""
-        return span.to_ts - span.from_ts >= self._threshold_us and self._still_explained(span) is None
 
     def _just_before_leaves(self, interval: Interval) -> Blocked | None:
         """What was seen before consumers left together, if the interval began before and ends with it."""

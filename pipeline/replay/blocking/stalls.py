@@ -201,20 +201,26 @@ def _waiting_in(state: Seen, mapping: RoutingArrays, interval: Interval, read_po
     return waiting._replace(was_read=shown_as_read(state, waiting, read_position))
 
 
-def explained_until_us(state: Seen, mapping: RoutingArrays, interval: Interval, situation: Situation) -> int:
-    """Until when the cause lasted that `stalled` gives for an interval: its end, or when something could be sent again.
+def unexplained_end(
+    state: Seen, mapping: RoutingArrays, interval: Interval, situation: Situation
+) -> tuple[int, Blocked | None]:
+    """The end of an interval to which `stalled` gives a cause, as far as something could be sent again.
 
     A cause counts for some time after its end. Looks that come one after another must not add that up.
+
+    Returns:
+        Since when something could be sent, in microseconds, and the stall since then; the end of the interval and None
+        if there is a cause until then.
     """
     waiting = waiters(state, mapping)
     waiting = waiting.where(must_be_sent(state, waiting, situation.sent, situation.reported))
     could_us = could_be_sent_since(state, waiting, interval.to_ts, situation.reported, situation.facts.ended)
     since_us = max(int(could_us.min(initial=NEVER)), interval.from_ts)
     if since_us >= interval.to_ts:
-        return interval.to_ts
+        return interval.to_ts, None
     lately = situation._replace(stall_threshold_us=interval.to_ts - since_us)
     found = stalled(state, mapping, interval, lately)
-    return since_us if found is not None and is_finding(found) else interval.to_ts
+    return (since_us, found) if found is not None and is_finding(found) else (interval.to_ts, None)
 
 
 def is_finding(interval: Blocked) -> bool:

@@ -84,6 +84,30 @@ def test_what_waits_long_after_its_owner_got_permits_does_stall() -> None:
     assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
 
 
+@pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])
+def test_what_could_be_sent_to_one_and_then_to_another_adds_up(
+    permits: int, weighed: dict[tuple[str, str], int]
+) -> None:
+    """First LOW could be sent to 2, unless that had no permits, and from the leave on HIGH: never both for a second."""
+    log = Log()
+    log.join(1)
+    flow(log, 1, permits=0)
+    log.join(2)
+    flow(log, 2, permits)
+    log.publish(0, LOW)
+    log.publish(1, HIGH)
+    log.now_us += SECOND_US * 7 // 10
+    log.leave(1)
+    if not permits:
+        flow(log, 2)
+    # LOW goes to 3 with its join.
+    log.join(3)
+    flow(log, 3)
+    log.now_us += SECOND_US * 7 // 10
+    log.dispatch(2, 1, HIGH)
+    assert replayed(log.rows).weighed == weighed
+
+
 def test_what_has_just_come_is_not_what_could_have_been_sent_all_the_while() -> None:
     # LOW waits for its owner's permits, HIGH is sent at once.
     log = Log()
