@@ -321,7 +321,8 @@ def _unshown(
     connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
     # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
     seen_only = symptom_of not in ("", NOTHING_IS_READ)
-    blocked = perhaps_blocked(state, interval.from_ts, since_us, seen_only=seen_only)
+    unseen = _passed_over(state, waiting, interval.from_ts - situation.stall_threshold_us) if seen_only else True
+    blocked = perhaps_blocked(state, interval.from_ts, since_us, unseen)
     if situation.sent is not None and record_of(state.limits.common, LIMIT)["consumer_claim"] != CLAIM_DISREGARDED:
         # Who is sent something now, and holds as much as after its last dispatch, was not blocked.
         consumers: Any = state.consumers.view(np.ndarray)
@@ -358,6 +359,18 @@ def _unshown(
     if in_replay is None:
         in_replay = _replay_before(state, joined(held, delayed), free, situation)
     return UNSHOWN_LOOK_AHEAD if may_be_too_long(in_replay, situation.reported) else ""
+
+
+def _passed_over(state: Seen, waiting: Waiters, before_us: int) -> NDArray[np.bool_]:
+    """Which consumers own entries that were read by a time and wait since, although others were sent some after it.
+
+    Whatever stops all sending began only after that.
+    """
+    entries: Any = state.entries.view(np.ndarray)
+    long_ago = waiting.was_read & (entries["read_ts"][waiting.slot] <= before_us) & (waiting.since_ts <= before_us)
+    owners = waiting.owner[long_ago & (waiting.owner != NOBODY)]
+    passed_over: NDArray[np.bool_] = np.bincount(owners, minlength=state.consumers.size) > 0
+    return passed_over
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:

@@ -55,6 +55,28 @@ def test_a_consumer_that_holds_as_much_as_ever_may_be_at_a_limit(held: int, expe
     assert unshown(log) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("apart_us", "expected"), [(SECOND_US // 2, "not_provable unacked_limit_consumer"), (0, "known_bug")]
+)
+def test_what_stops_all_sending_does_not_explain_who_was_passed_over_before(apart_us: int, expected: str) -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.flow(1, 1_000)
+    log.flow(2, 4)
+    hold(log, 3)
+    log.publish(3, HIGH)
+    # There are no permits for this one, so what could be sent is parked with it.
+    log.publish(4, LOW)
+    for entry in range(5, 9):
+        log.publish(entry, LOWEST)
+        log.dispatch(2, entry, LOWEST)
+        log.now_us += apart_us
+    log.now_us += 2 * SECOND_US
+    log.leave(2)
+    assert unshown(log) == [expected]
+
+
 def test_a_row_that_says_the_limit_leaves_no_doubt() -> None:
     log = two()
     say(log, **{PER_CONSUMER: 0})

@@ -35,14 +35,16 @@ _BROUGHT_ABOUT_US: Final = 100_000
 _OF_REPLAY_MIN: Final = 100
 
 
-def perhaps_blocked(state: Seen, since_us: int, lately_us: int, *, seen_only: bool = False) -> NDArray[np.bool_]:
+def perhaps_blocked(
+    state: Seen, since_us: int, lately_us: int, unseen: NDArray[np.bool_] | bool = True
+) -> NDArray[np.bool_]:
     """Which consumers may be blocked on unacknowledged messages although the claimed limit does not say so.
 
     Args:
         state: the state.
         since_us: the beginning of the stall.
         lately_us: those count too that may have been blocked later than this.
-        seen_only: whether only those count that were blocked before, or that the broker counts more for.
+        unseen: which count although they were not seen blocked before, and the broker counts no more for them.
     """
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     counted, filled = consumers["unacked"] + consumers["uncounted"], consumers["filled"]
@@ -64,9 +66,8 @@ def perhaps_blocked(state: Seen, since_us: int, lately_us: int, *, seen_only: bo
     lower = ((filled >= OF_CONSUMER_MIN) & (2 * counted > filled)) | lately
     # It came down to half of the claimed limit, but the broker's may be lower.
     perhaps |= (consumers["unblocked_ts"] > since_us) & (consumers["unacked"] > 0) | (counts_more & lower)
-    if not seen_only:
-        # What one held that has left is not known any more.
-        perhaps |= lower | ((consumers["connected"] == 0) & (consumers["dispatched"] > consumers["acked"]))
+    # What one held that has left is not known any more.
+    perhaps |= unseen & (lower | ((consumers["connected"] == 0) & (consumers["dispatched"] > consumers["acked"])))
     return perhaps
 
 
