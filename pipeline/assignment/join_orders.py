@@ -111,9 +111,8 @@ class _Paths:
     """The paths from the roots through sets of changes that can have happened."""
 
     def __init__(self, burst: Burst) -> None:
-        self._changes, precedes = burst.changes, burst.precedes
+        self._changes, precedes, self._observed, _ = burst
         self._precedes = precedes
-        self._observed = burst.observed
         numbers = range(len(self._changes))
         self._before = [sum(1 << other for other in numbers if precedes[other, number]) for number in numbers]
         self._ordered = [

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY, unserved_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output, new_interval
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
@@ -77,17 +77,8 @@ def end_unavailability(
         waits[consumer].unavailable_us += point.ts_us - waits[consumer].cause_ts
     if cause == READY or point.ts_us - waits[consumer].cause_ts < report_min_us:
         return
-    row = out.filled[INTERVALS]
-    out.filled[INTERVALS] = row + 1
-    report = out.intervals
-    report[row].cause = cause
-    report[row].consumer = consumer
-    report[row].hash = UNKNOWN
-    report[row].from_seq = waits[consumer].cause_seq
-    report[row].from_ts = waits[consumer].cause_ts
-    report[row].to_seq = point.seq
-    report[row].to_ts = point.ts_us
-    report[row].ended_by = ended_by
+    since = TracePoint(waits[consumer].cause_seq, waits[consumer].cause_ts)
+    new_interval(out, cause, consumer, UNKNOWN, since, point, ended_by)
     out.stop[0] = INTERVAL_OVER
 
 
@@ -138,17 +129,7 @@ def report_starved(
         unavailable: for how much of it the owner could be sent nothing, in microseconds.
     """
     hashes, owner = state.hashes, state.hashes[at].owner
-    row = out.filled[INTERVALS]
-    out.filled[INTERVALS] = row + 1
-    report = out.intervals
-    report[row].cause = STARVED
-    report[row].consumer = owner
-    report[row].hash = hashes[at].hash
-    report[row].from_seq = since.seq
-    report[row].from_ts = since.ts_us
-    report[row].to_seq = point.seq
-    report[row].to_ts = point.ts_us
-    report[row].ended_by = ended_by
+    row, report = new_interval(out, STARVED, owner, hashes[at].hash, since, point, ended_by), out.intervals
     report[row].registered = hashes[at].registered
     report[row].drained_from = hashes[at].drained_from
     report[row].waiting = hashes[at].waiting

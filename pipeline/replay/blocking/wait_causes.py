@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.half_full import note_half_
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us, unserved_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
@@ -216,17 +216,10 @@ def end_wait(state: SeenByBlocking, out: Output, at: int) -> None:
     hashes, waits = state.hashes, state.waits.hashes
     if waits[at].why == READY:
         return
-    row = out.filled[INTERVALS]
-    out.filled[INTERVALS] = row + 1
+    since = TracePoint(waits[at].why_seq, waits[at].why_ts)
+    until = TracePoint(waits[at].why_to_seq, waits[at].why_to_ts)
+    row = new_interval(out, waits[at].why, hashes[at].owner, hashes[at].hash, since, until, waits[at].why_ended_by)
     report = out.intervals
-    report[row].cause = waits[at].why
-    report[row].consumer = hashes[at].owner
-    report[row].hash = hashes[at].hash
-    report[row].from_seq = waits[at].why_seq
-    report[row].from_ts = waits[at].why_ts
-    report[row].to_seq = waits[at].why_to_seq
-    report[row].to_ts = waits[at].why_to_ts
-    report[row].ended_by = waits[at].why_ended_by
     report[row].waiting = waits[at].why_entries
     report[row].waited_us = waits[at].why_us
     report[row].ledger = waits[at].why_ledger

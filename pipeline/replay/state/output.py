@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, Records
 
@@ -274,3 +275,32 @@ def nearly_full(out: Output, hashes: int) -> bool:
         or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn.size
         or out.filled[INTERVALS] + PER_EVENT > out.intervals.size - hashes
     )
+
+
+@compiled
+def new_interval(
+    out: Output, cause: int, consumer: int, sticky_hash: int, since: TracePoint, until: TracePoint, ended_by: int
+) -> int:
+    """Begins the record of an interval; returns its index, and the caller fills in what else it knows.
+
+    Args:
+        out: receives the record.
+        cause: why entries waited.
+        consumer: the owner of the entries.
+        sticky_hash: their hash; UNKNOWN: the interval is about a consumer.
+        since: the point with which it began.
+        until: the point with which it ended.
+        ended_by: the kind of event, see `ENDINGS`.
+    """
+    row = out.filled[INTERVALS]
+    out.filled[INTERVALS] = row + 1
+    report = out.intervals
+    report[row].cause = cause
+    report[row].consumer = consumer
+    report[row].hash = sticky_hash
+    report[row].from_seq = since.seq
+    report[row].from_ts = since.ts_us
+    report[row].to_seq = until.seq
+    report[row].to_ts = until.ts_us
+    report[row].ended_by = ended_by
+    return int(row)
