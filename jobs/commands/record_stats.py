@@ -106,6 +106,8 @@ def record_stats(
 
         if not topic and not namespace:
             raise UsageError("no topic to record", "name it with --topic, or all of a namespace with --namespace")
+        if tls_key is not None and tls_cert is None:
+            raise UsageError("--tls-key is the key of a certificate", "pass that with --tls-cert")
         access = Access(
             url=admin_url,
             token=_token_in(token_file) if token_file is not None else token,
@@ -211,9 +213,15 @@ def _token_in(path: Path) -> str:
 def _way_out(error: "AdminError") -> str:
     if error.status in (401, 403):
         return f"pass --token-file or {_TOKEN}, or a client certificate that may read statistics"
-    if error.untrusted:
-        return "pass the certificate of its authority with --tls-trust-certs, or check that it is for this host"
-    return "check --topic and --namespace" if error.status == 404 else "check --admin-url"
+    if error.status == 404:
+        return "check --topic and --namespace"
+    return {
+        "untrusted": "pass the certificate of its authority with --tls-trust-certs",
+        "other_host": "name its host in --admin-url, or pass --tls-any-hostname",
+        "handshake": "check whether --admin-url is one of https; if the broker asks for a client certificate, "
+        "pass --tls-cert and --tls-key",
+        "": "check --admin-url, its port, and whether it is http or https",
+    }[error.tls]
 
 
 @contextmanager

@@ -4,10 +4,11 @@ Source: Pulsar's admin REST API, v2 (`PersistentTopics`, `Brokers`).
 """
 
 import json
+import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, urljoin, urlsplit
 
 import urllib3
@@ -17,6 +18,12 @@ _REDIRECTS_MAX: Final = 5
 _DOMAIN: Final = "persistent://"
 _OF_PULSAR: Final = "__"
 """Names of system topics begin with this (`SystemTopicNames`)."""
+_OF_OPENSSL: Final = re.compile(r"^\[[A-Z0-9_: ]+\] |\.? \(_ssl\.c:\d+\)")
+"""What a message of `ssl` has around its words: a code, and a place in its source."""
+
+
+TlsTrouble = Literal["", "untrusted", "other_host", "handshake"]
+"""The certificate of the broker is of no known authority, or of another host; or the two sides did not agree."""
 
 
 class AdminError(Exception):
@@ -24,13 +31,13 @@ class AdminError(Exception):
 
     Attributes:
         status: of the answer; 0: there was none.
-        untrusted: whether the broker's certificate was refused.
+        tls: what an encrypted connection failed for; empty: for nothing that encryption is about.
     """
 
-    def __init__(self, message: str, status: int = 0, *, untrusted: bool = False) -> None:
+    def __init__(self, message: str, status: int = 0, tls: TlsTrouble = "") -> None:
         super().__init__(message)
         self.status = status
-        self.untrusted = untrusted
+        self.tls = tls
 
     @property
     def is_refusal(self) -> bool:
@@ -69,8 +76,7 @@ class AdminApi:
     """Connections to the admin API; several threads may ask at a time.
 
     Raises:
-        OSError: a certificate or key cannot be read.
-        ValueError: the URL is not one of HTTP.
+        ValueError: the URL is not one of HTTP, or a certificate or key cannot be read.
     """
 
     def __init__(self, access: Access) -> None:
@@ -163,9 +169,8 @@ class AdminApi:
             try:
                 answer = self._pool.request("GET", url, headers=headers, redirect=False)
             except urllib3.exceptions.HTTPError as error:
-                untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
                 raise AdminError(
-                    f"{_without_query(url)} does not answer: {_reason(error)}", untrusted=untrusted
+                    f"{_without_query(url)} does not answer: {_reason(error)}", tls=_tls_trouble(error)
                 ) from None
             location = answer.headers.get("Location", "")
             if answer.status not in _REDIRECTS or not location:
@@ -182,9 +187,17 @@ class AdminApi:
 def _tls(access: Access) -> ssl.SSLContext | None:
     if urlsplit(access.url).scheme != "https":
         return None
-    context = ssl.create_default_context(cafile=None if access.trust_certs is None else str(access.trust_certs))
+    try:
+        context = ssl.create_default_context(cafile=None if access.trust_certs is None else str(access.trust_certs))
+    except OSError as error:
+        raise ValueError(f"cannot read certificates of authorities in {access.trust_certs}: {_words(error)}") from None
     if access.client_cert is not None:
-        context.load_cert_chain(access.client_cert, access.client_key)
+        key = access.client_key or access.client_cert
+        try:
+            context.load_cert_chain(access.client_cert, key)
+        except OSError as error:
+            pair = f"{access.client_cert} and {key}"
+            raise ValueError(f"{pair} are no certificate and its key: {_words(error)}") from None
     context.check_hostname = access.verify_hostname and not access.allow_insecure
     if access.allow_insecure:
         context.verify_mode = ssl.CERT_NONE
@@ -240,8 +253,21 @@ def _named_reason(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error.args[-1], OSError):
+        return _words(error.args[-1])
     text = str(error) if isinstance(error, urllib3.exceptions.SSLError) else str(error).rpartition(": ")[2]
-    return " ".join(text.split()) or type(error).__name__
+    return " ".join(_OF_OPENSSL.sub("", text).split()) or type(error).__name__
+
+
+def _words(error: OSError) -> str:
+    return _OF_OPENSSL.sub("", error.strerror or str(error)) or type(error).__name__
+
+
+def _tls_trouble(error: Exception) -> TlsTrouble:
+    text = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return "other_host" if "certificate is not valid for" in text else "untrusted"
+    return "handshake" if "_ssl.c" in text or "SSL" in type(error).__name__ else ""
 
 
 def _without_query(url: str) -> str:
