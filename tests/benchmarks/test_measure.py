@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.measure import ProcessTree
 
-# Burns half a CPU second, asks to go on, and has a child burn another and hold 60 MB. The child ends by itself.
+# Burns half a CPU second, asks to go on, and has a child burn another and hold 60 MB, until it is let go.
 BURN = "import time\nwhile time.process_time() < 0.5: pass\n"
-CHILD = f"held = bytes(range(256)) * 240_000\n{BURN}time.sleep(0.3)"
+CHILD = f"held = bytes(range(256)) * 240_000\n{BURN}input()"
 PARENT = f"""
 import subprocess, sys
 {BURN}
@@ -34,14 +34,16 @@ def test_a_child_that_has_ended_counts_and_what_was_before_does_not() -> None:
         process.stdout.readline()
         tree = ProcessTree(process.pid)
         tree.begin()
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        latest = time.monotonic() + 60
-        while time.monotonic() < latest:
-            tree.sample()
-            if tree.used().cpu_python_s >= 0.4 and len(tree._processes()) == 1:
-                break
-            time.sleep(0.02)
+        for asked, is_done in (
+            ("go\n", lambda: tree.used().cpu_python_s >= 0.4),
+            ("end\n", lambda: len(tree._processes()) == 1),
+        ):
+            process.stdin.write(asked)
+            process.stdin.flush()
+            latest = time.monotonic() + 60
+            while not is_done() and time.monotonic() < latest:
+                time.sleep(0.02)
+                tree.sample()
         used = tree.used()
         process.stdin.close()
     # With the parent's half second, which is from before, it would be more than a second. To start an interpreter takes
