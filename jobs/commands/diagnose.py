@@ -29,7 +29,7 @@ def diagnose(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="What `pulsar-admin topics stats` and `stats-internal` print, as pasted, of one moment or several; - "
             "is standard input; a folder is one of record-stats.",
             show_default=False,

@@ -34,13 +34,17 @@ def explain(
             help="A moment (ISO 8601, UTC): with --hash or --key their story around it, alone a subscription's state.",
         ),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="The topic, in full or its last part.", show_default=False)] = None,
-    subscription: Annotated[str | None, typer.Option(help="The subscription.", show_default=False)] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="The topic, in full or its last part.", show_default=False)
+    ] = None,
+    subscription: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The subscription.", show_default=False)
+    ] = None,
     run: Annotated[str | None, typer.Option(metavar="KEY", help="The run; by default the newest one.")] = None,
     trace: Annotated[
         str | None, typer.Option(metavar="PATH", help="Where the trace is now; by default where it was audited.")
     ] = None,
-    events: Annotated[int, typer.Option(min=1, help="Most events of a story.")] = 100,
+    events: Annotated[int, typer.Option(metavar="N", min=1, help="Most events of a story.")] = 100,
     export: Annotated[
         Path | None,
         typer.Option(

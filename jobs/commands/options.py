@@ -13,7 +13,7 @@ DEFAULT_TARGET: Final = "dispatch-audit-tables"
 
 TracesArgument = Annotated[
     list[str],
-    typer.Argument(metavar="TRACE...", help="Recorded traces: folders, logs or tables.", show_default=False),
+    typer.Argument(metavar="TRACE", help="Recorded traces: folders, logs or tables.", show_default=False),
 ]
 TrafficArgument = Annotated[
     str,
@@ -38,8 +38,9 @@ ConfigOption = Annotated[
 EngineChoice = Annotated[
     EngineOption,
     typer.Option(
-        help="auto: what is there (spark-submit, Databricks, SPARK_REMOTE), else Apache Spark if there is a Java, else "
-        "embedded; spark: Apache Spark; embedded: an engine for one machine, without Java."
+        help="auto: what runs already (spark-submit, Databricks, SPARK_REMOTE), else for files of this machine "
+        "embedded if it is installed, else Apache Spark if there is a Java; spark: Apache Spark; embedded: an engine "
+        "for one machine, without Java."
     ),
 ]
 LogFormatOption = Annotated[

@@ -39,7 +39,7 @@ def simulate(
         int | None,
         typer.Option(metavar="N", min=1, help="Simulate the first N partitions only; they do not interact."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is random in the broker.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Decides what is random in the broker.")] = 0,
     stats_interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="Time between two snapshots; 0: none.")
     ] = 1.0,

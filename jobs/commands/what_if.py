@@ -56,7 +56,7 @@ def what_if(
         int | None,
         typer.Option(metavar="N", min=1, help="Simulate the first N partitions only; they do not interact."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is random in the broker.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Decides what is random in the broker.")] = 0,
     engine: EngineChoice = "auto",
     config: ConfigOption = None,
     log_format: LogFormatOption = "text",

@@ -34,7 +34,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["audit"], "Missing argument 'TRACE...'; see dispatch-audit --help"),
+        (["audit"], "Missing argument 'TRACE'; see dispatch-audit --help"),
         (["audit", "{trace}", "--out", "out", "--fail-on", "sometimes"], "--fail-on sometimes is no condition; the "),
         (["audit", "{trace}", "--out", "out", "--format", "xml"], "'xml' is not one of 'text', 'json', 'junit', "),
         (
