@@ -213,8 +213,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "a limit takes ten reads of entries for one consumer"
         ),
         unless=(
-            "F6 on 3.x and classic; #21554, #26268, #26454 and #26635, where the rows show them. A limit of the "
-            "dispatch rate is none. Without recorded permits a stall of the whole subscription is not provable"
+            "F6 on 3.x and classic; #21554, #23845, #26268, #26454 and #26635, where the rows show them. A limit of "
+            "the dispatch rate is none. Without recorded permits a stall of the whole subscription is not provable"
         ),
         counted="dispatches",
         about="progress",

@@ -1,4 +1,4 @@
-"""What the rows of a stall show of the known bugs that stop all sending (contract 3.11, 3.12, 4.2, 6.2, 6.3).
+"""What the rows of a stall show of the known bugs that stop all sending (contract 3.9, 3.11, 3.12, 4.2, 6.2, 6.3).
 
 | symptom | the rows show |
 |---|---|
@@ -7,6 +7,7 @@
 | head_of_replay | 3.x, classic: all was read, and as many as a read picks cannot be sent and are before what could be |
 | joined_out_of_order | 3.x, classic: what could be sent is for consumers remembered after one with a later position |
 | nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
+| counted_as_draining_again | each hash that could be served had drained, and was counted as draining more than once |
 
 Each names a bug only where the catalogue has one for the release and the dispatcher.
 """
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, number_before, oldest, shown_as_read
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
@@ -34,6 +36,7 @@ PARKED_AT_THE_END: Final = "parked_at_the_end"
 HEAD_OF_REPLAY: Final = "head_of_replay"
 JOINED_OUT_OF_ORDER: Final = "joined_out_of_order"
 NOTHING_IS_READ: Final = "nothing_is_read"
+COUNTED_AGAIN: Final = "counted_as_draining_again"
 
 
 @checkpointed("reported_reading")
@@ -143,7 +146,11 @@ def symptom(
         if parked:
             return Shown(parked, NOBODY)
     stands = reported.read_position is not None and reported.position_us >= interval.from_ts + threshold_us
-    return Shown(NOTHING_IS_READ if stands and not reported_as_read(state, free, reported).any() else "", NOBODY)
+    if stands and not reported_as_read(state, free, reported).any():
+        return Shown(NOTHING_IS_READ, NOBODY)
+    counted_again = state.hashes.view(np.ndarray)["registered"][free.hash_at] > 1
+    stuck = free.slot.size > 0 and bool((counted_again & unserved_since_drained(state, free)).all())
+    return Shown(COUNTED_AGAIN if stuck else "", NOBODY)
 
 
 def _parked(state: Seen, waiting: Waiters, free: Waiters, head: ReplayHead | None, since_us: int) -> str:

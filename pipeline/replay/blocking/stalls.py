@@ -56,6 +56,7 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     reported_as_read,
     symptom,
 )
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import are_found, unserved_since_drained
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_IN_REPLAY,
     UNSHOWN_LOOK_AHEAD,
@@ -175,6 +176,7 @@ def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: 
         held, perhaps_held = held_back(state, free, situation.facts.held_back, situation.reported)
         detail["joins_known"] = not bool(perhaps_held.all())
         free = free.where(~held)
+        detail["hashes"] = largest(free.hash, free.waited_us(interval))
         head = _replay_head(state, since_us, situation) if situation.facts.held_back.applies else None
         found = symptom(state, waiting, free, interval, situation.reported, head, situation.stall_threshold_us)
         detail["symptom"], blocking = found.name, found.consumer
@@ -216,7 +218,7 @@ def unexplained_end(
     waiting = waiting.where(must_be_sent(state, waiting, situation.sent, situation.reported))
     could_us = could_be_sent_since(state, waiting, interval.to_ts, situation.reported, situation.facts.ended)
     since_us = max(int(could_us.min(initial=NEVER)), interval.from_ts)
-    if since_us >= interval.to_ts:
+    if not 0 < interval.to_ts - since_us < situation.stall_threshold_us:
         return interval.to_ts, None
     lately = situation._replace(stall_threshold_us=interval.to_ts - since_us)
     found = stalled(state, mapping, interval, lately)
@@ -417,13 +419,14 @@ def _cause(
         cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _AFTER_ALL)
     elif not _was_any_read(state, free, situation) and _subscription_was_full(state, interval, situation.reported):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers["unacked"]))
-    else:
-        hashes = state.hashes.view(np.ndarray)[free.hash_at]
-        # What an owner holds of a hash that drained was sent to it since: then the draining is not in the way.
-        served = (hashes["held"] > 0) & (hashes["holder"] == free.owner)
-        if bool(np.all((hashes["drained_from"] != NOBODY) & ~served)):
-            cause, blocking = NAMES[DRAINING_STUCK], int(hashes["drained_from"][0])
+    elif not situation.facts.held_back.applies and _are_stuck(state, free, situation.stall_threshold_us):
+        cause, blocking = NAMES[DRAINING_STUCK], int(state.hashes.view(np.ndarray)["drained_from"][free.hash_at[0]])
     return cause, blocking
+
+
+def _are_stuck(state: Seen, free: Waiters, threshold_us: int) -> bool:
+    """Whether each hash had drained and is a finding by itself, so that the stall is no other one."""
+    return bool(unserved_since_drained(state, free).all()) and are_found(state, free, threshold_us)
 
 
 def _was_any_read(state: Seen, free: Waiters, situation: Situation) -> bool:

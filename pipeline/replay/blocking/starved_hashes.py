@@ -5,17 +5,17 @@ that decide its verdict, so that it gets the severity that it would have with it
 """
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
-from dispatch_audit.pipeline.replay.state.seen import SeenRecords
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenRecords
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 
 Columns = NDArray[np.int64]
@@ -51,6 +51,28 @@ def moves_in_use(
             moved[2, moves], moved[3, moves] = new, hashes[at].held
             moves += 1
     return used, moves
+
+
+def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
+    """Which entries are of a hash that had drained and of which their owner holds nothing that it was sent since."""
+    hashes: Any = state.hashes.view(np.ndarray)[waiting.hash_at]
+    served = (hashes["held"] > 0) & (hashes["holder"] == waiting.owner)
+    unserved: NDArray[np.bool_] = (hashes["drained_from"] != NOBODY) & ~served
+    return unserved
+
+
+def are_found(state: Seen, waiting: Waiters, longest_us: int) -> bool:
+    """Whether each hash of some entries that could be sent is found by itself: its owner was long sent later ones."""
+    entries: Any = state.entries.view(np.ndarray)[waiting.slot]
+    owners, waits = state.consumers.view(np.ndarray)[waiting.owner], state.waits.hashes.view(np.ndarray)
+    passed = (owners["sent_ledger"] > entries["ledger"]) | (
+        (owners["sent_ledger"] == entries["ledger"]) & (owners["sent_entry"] > entries["entry"])
+    )
+    since_us = np.maximum(waits["clear_ts"][waiting.hash_at], waiting.since_ts)
+    unserved_us = state.waits.consumers.view(np.ndarray)["unserved_us"][waiting.owner]
+    unserved_us = unserved_us - waits["clear_unserved_us"][waiting.hash_at]
+    found = passed & (owners["sent_ts"] - since_us - unserved_us >= longest_us)
+    return bool(np.isin(waiting.hash, waiting.hash[found]).all())
 
 
 @checkpointed("ownership_move")

@@ -208,7 +208,8 @@ def test_everything_waits_for_hashes_that_drain() -> None:
     assert (wait.to_seq, wait.ended_by) == (goes_on, "ack")
 
 
-def test_hashes_that_have_drained_are_not_served() -> None:
+def _drained(*more: int) -> Log:
+    """LOW has drained from 1 and waits for 2, which is sent the entries `more` of LOWEST, and then nothing."""
     log = Log(step_us=0)
     log.join(1)
     log.flow(1, 10)
@@ -217,12 +218,44 @@ def test_hashes_that_have_drained_are_not_served() -> None:
     log.flow(2, 10)
     log.publish(1, LOW)
     log.ack(1, 0)
+    for entry in more:
+        log.now_us += SECOND // 2
+        _sent(log, 2, entry, LOWEST)
     log.now_us += 2 * SECOND
-    log.publish(2, LOW)
-    replay = replayed(log.rows)
+    log.publish(9, LOW)
+    return log
+
+
+def test_a_stall_of_hashes_that_have_drained_is_found_as_any_other() -> None:
+    replay = replayed(_drained().rows)
+    wait = _stall(replay)
+    assert (wait.cause, wait.blocking, wait.detail["hashes"], wait.ended_by) == ("unexplained", -1, [LOW_HASH], "open")
+    assert replay.weighed == {("stalled", "violation"): 1}
+
+
+def test_a_stall_of_a_drained_hash_that_was_passed_over_before_is_found_with_the_hash() -> None:
+    replay = replayed(_drained(2, 3, 4).rows)
     wait = _stall(replay)
     assert (wait.cause, wait.blocking, wait.ended_by) == ("draining_stuck", 1, "open")
-    assert _told(replay) == []
+    assert replay.weighed == {("draining_stuck", "violation"): 1}
+
+
+@pytest.mark.parametrize(("version", "severity"), [("4.0.6", "known_bug"), ("4.0.7", "violation")])
+def test_a_stall_of_a_hash_that_was_counted_as_draining_twice_has_that_bug(version: str, severity: str) -> None:
+    log = Log(step_us=0)
+    log.join(1)
+    log.flow(1, 10)
+    _sent(log, 1, 0, LOW)
+    # LOW moves from 1 to 2, back, and to 3 (contract 3.9).
+    log.join(2)
+    log.leave(2)
+    log.join(3)
+    log.flow(3, 10)
+    log.publish(1, LOW)
+    log.ack(1, 0)
+    log.now_us += 2 * SECOND
+    log.publish(2, LOW)
+    assert replayed(log.rows, version=version).weighed == {("stalled", severity): 1}
 
 
 def test_no_consumer_has_the_hash() -> None:

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
+    COUNTED_AGAIN,
     HEAD_OF_REPLAY,
     JOINED_OUT_OF_ORDER,
     NOTHING_IS_READ,
@@ -92,6 +93,8 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
         symptom = "joined_out_of_order"
     elif kind.symptom == WRITE_NOT_COMPLETED:
         symptom = "write_not_completed"
+    elif kind.symptom == COUNTED_AGAIN:
+        symptom = "counted_as_draining_again"
     elif kind.symptom == NOTHING_IS_READ and not kind.healed:
         # The dispatcher waits for a read that is not there, until there is a new one.
         symptom = "nothing_is_read"
