@@ -34,9 +34,17 @@ final class Consumers {
     RecordedConsumer of(Consumer consumer) {
         RecordedConsumer found = consumers.get(consumer);
         if (found == null) {
-            found = consumers.computeIfAbsent(consumer, this::added);
+            found = add(consumer);
         }
         return found == OTHER ? null : found;
+    }
+
+    /**
+     * One thread at a time: these maps may compute a value twice and drop one, but a subscription that two consumers join at
+     * one moment has one object, one series of snapshots, and one reset when it is unloaded.
+     */
+    private synchronized RecordedConsumer add(Consumer consumer) {
+        return consumers.computeIfAbsent(consumer, this::added);
     }
 
     private RecordedConsumer added(Consumer consumer) {

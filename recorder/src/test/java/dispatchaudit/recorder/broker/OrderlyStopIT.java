@@ -5,7 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.Producer;
 import org.apache.pulsar.client.api.PulsarClient;
@@ -14,17 +20,25 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A broker that stops in order gives up its topics; the trace says so by rows, and by no gap. */
-@Timeout(120)
+/** A broker that stops in order gives up its topics; the trace says so by rows, each once, and by no gap. */
+@Timeout(300)
 class OrderlyStopIT {
     private static final String TOPIC = "persistent://public/default/orders";
+    private static final int TOPICS = 60;
 
     @TempDir
     private Path directory;
 
+    /** A client that does not come back: it would join anew, if the broker still has its port. */
+    private static PulsarClient client(EmbeddedBroker broker) throws Exception {
+        return PulsarClient.builder().serviceUrl(broker.serviceUrl())
+                .startingBackoffInterval(5, TimeUnit.MINUTES).maxBackoffInterval(10, TimeUnit.MINUTES).build();
+    }
+
     private static void join(PulsarClient client, String name) throws Exception {
         client.newConsumer().topic(TOPIC).subscriptionName("billing").consumerName(name)
-                .subscriptionType(SubscriptionType.Key_Shared).messageListener(Consumer::acknowledgeAsync).subscribe();
+                .subscriptionType(SubscriptionType.Key_Shared).acknowledgmentGroupTime(0, TimeUnit.MILLISECONDS)
+                .messageListener(Consumer::acknowledgeAsync).subscribe();
     }
 
     @Test
@@ -32,7 +46,7 @@ class OrderlyStopIT {
         RecorderUnderTest recorder = new RecorderUnderTest(directory);
         // So often that snapshots fall between the leaves of single consumers.
         EmbeddedBroker broker = recorder.broker("dispatchAuditRecorderSnapshotMs", "1");
-        PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build();
+        PulsarClient client = client(broker);
         try {
             join(client, "first");
             join(client, "second");
@@ -44,7 +58,11 @@ class OrderlyStopIT {
                     producer.newMessage().key("key-" + i % 5).value(new byte[10]).send();
                 }
             }
-            Thread.sleep(500);
+            RecorderUnderTest.await("the last ack", () -> recorder.ended("ack") == 50);
+            RecorderUnderTest.await("a snapshot after the last ack", () -> {
+                List<JsonNode> rows = recorder.rows();
+                return rows.get(rows.size() - 1).get("event").asText().equals("stats");
+            });
         } finally {
             broker.close();
             client.shutdown();
@@ -67,5 +85,37 @@ class OrderlyStopIT {
         assertEquals(32, last.get("snapshot").get("consumers").size());
         assertTrue(last.get("snapshot").get("seq_end").asLong() < begins);
         assertTrue(recorder.rows("ack").stream().allMatch(row -> row.get("seq").asLong() < begins));
+    }
+
+    /** Hooks of joins over different connections run at one time. */
+    @Test
+    void aTopicThatManyJoinedAtOnceEndsWithOneReset() throws Exception {
+        RecorderUnderTest recorder = new RecorderUnderTest(directory);
+        List<PulsarClient> clients = new ArrayList<>();
+        EmbeddedBroker broker = recorder.broker();
+        try {
+            for (int i = 0; i < 4; i++) {
+                clients.add(client(broker));
+            }
+            for (int topic = 0; topic < TOPICS; topic++) {
+                List<CompletableFuture<Consumer<byte[]>>> joining = new ArrayList<>();
+                for (PulsarClient client : clients) {
+                    joining.add(client.newConsumer().topic(TOPIC + topic).subscriptionName("billing")
+                            .subscriptionType(SubscriptionType.Key_Shared).subscribeAsync());
+                }
+                for (CompletableFuture<Consumer<byte[]>> joined : joining) {
+                    joined.get();
+                }
+            }
+        } finally {
+            broker.close();
+            for (PulsarClient client : clients) {
+                client.shutdown();
+            }
+        }
+        Map<String, Long> resets = recorder.rows("reset").stream()
+                .collect(Collectors.groupingBy(row -> row.get("topic").asText(), Collectors.counting()));
+        assertEquals(TOPICS, resets.size());
+        assertEquals(Set.of(2L), Set.copyOf(resets.values()), resets::toString);
     }
 }
