@@ -95,7 +95,7 @@ final class Snapshots implements Runnable {
             return;
         }
         Moment before = recording.now();
-        Moment seen;
+        Moment former = recorded.seen();
         Dispatcher dispatcher;
         SnapshotText text = new SnapshotText(recorded.group());
         Set<Long> members = new HashSet<>();
@@ -116,16 +116,17 @@ final class Snapshots implements Runnable {
                     }
                 }
                 text.ended(begin, recording.lastSeq());
-                seen = recording.now();
+                if (Closing.of(subscription.getTopic())) {
+                    // The event of its end says of all consumers that they are gone.
+                    return;
+                }
+                // An unload that begins now waits for the lock, and finds that they were there until here.
+                recorded.seenAt(recording.now());
             }
-        }
-        if (Closing.of(subscription.getTopic())) {
-            // The event of its end says of all consumers that they are gone.
-            return;
         }
         List<RecordedConsumer> vanished = recorded.vanished(members);
         if (!vanished.isEmpty()) {
-            recording.missed(recorded.group(), Row.Event.LEAVE, recorded.seen(), before);
+            recording.missed(recorded.group(), Row.Event.LEAVE, former, before);
             vanished.forEach(consumer -> recording.put(consumer.leave(recording.now(), "start", "closed_by_broker")));
         }
         int breaksNow = breaks.get();
@@ -134,7 +135,6 @@ final class Snapshots implements Runnable {
         }
         recording.put(new Rows.Text(recording.now(), recorded.group(), Row.Event.STATS, null, text.json(recorded.ranges)));
         recorded.rangesOfBreak = breaksNow;
-        recorded.seenAt(seen);
         counters.snapshots.increment();
         settings.looked(recorded, recording.now(), EffectiveSettings.of(subscription, dispatcher), breaksNow);
     }
