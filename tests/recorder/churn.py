@@ -35,6 +35,8 @@ class Churn:
         self._threads: list[threading.Thread] = []
         self._consumers: list[pulsar.Consumer] = []
         self.sent = 0
+        self.received: set[tuple[int, int]] = set()
+        """Ledger and entry of each message that reached a consumer's application."""
 
     def __enter__(self) -> "Churn":
         return self
@@ -74,6 +76,7 @@ class Churn:
             try:
                 message = consumer.receive(timeout_millis=100)
                 received += 1
+                self.received.add((message.message_id().ledger_id(), message.message_id().entry_id()))
                 time.sleep(0.001)
                 if nack_every and received % nack_every == 0:
                     consumer.negative_acknowledge(message)
@@ -101,6 +104,10 @@ class Churn:
     def seek_to_last(self) -> None:
         """Moves the subscription to its end, by the consumer that joined last."""
         self._consumers[-1].seek(pulsar.MessageId.latest)
+
+    def can_seek(self) -> bool:
+        """Whether the consumer that joined last is connected: a seek closes it, and it comes back by itself."""
+        return bool(self._consumers[-1].is_connected())
 
     def unload(self) -> None:
         """Lets the broker give the topic up, and load it again when the clients come back."""

@@ -125,12 +125,17 @@ def rows_so_far(trace: Path, event: str) -> list[dict[str, Any]]:
     """The rows of one event in a trace that a broker still writes to, in the order of their numbers."""
     begins = f'{{"event":"{event}",'.encode()
     rows = []
-    for log in (trace / "events").iterdir():
-        # A file that is complete by now has lost its ending.
-        path = log if log.exists() else log.with_suffix("")
-        text = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(path.read_bytes())
+    for log in {path.name.removesuffix(".open") for path in (trace / "events").iterdir()}:
+        text = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(_bytes_of(trace / "events" / log))
         rows += [json.loads(line) for line in text.split(b"\n")[:-1] if line.startswith(begins)]
     return sorted(rows, key=lambda row: int(row["seq"]))
+
+
+def _bytes_of(log: Path) -> bytes:
+    """What a file has, which may become complete at any moment, and loses the ending of its name then."""
+    with contextlib.suppress(FileNotFoundError):
+        return log.with_name(log.name + ".open").read_bytes()
+    return log.read_bytes()
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

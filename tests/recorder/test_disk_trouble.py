@@ -1,10 +1,13 @@
 """The disk hangs, is full, or the broker is killed: the broker goes on, and the trace says what it lacks."""
 
+import contextlib
 import json
 import os
+import signal
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pulsar
@@ -35,11 +38,34 @@ def published(broker: RecordingBroker, count: int) -> float:
     return took
 
 
-def place_of_later_file(broker: RecordingBroker) -> tuple[int, Path]:
-    """How many files are complete when the recorder will open the one after the next, and at which path."""
+def in_the_way(broker: RecordingBroker, make: Callable[[Path], object]) -> tuple[int, Path]:
+    """Makes something at the path of a file that the recorder will open, surely before it does.
+
+    Returns:
+        How many files are complete when the recorder opens it, and its path.
+    """
     wait_for(lambda: any(broker.folder.glob("*/events/*")), "the first file")
-    complete = broker.metric("files_completed_total") + 2
-    return complete, broker.trace / "events" / f"{complete + 1:06d}.jsonl.gz.open"
+    while True:
+        complete = broker.metric("files_completed_total") + 2
+        path = broker.trace / "events" / f"{complete + 1:06d}.jsonl.gz.open"
+        with contextlib.suppress(FileExistsError):
+            make(path)
+            if broker.metric("files_completed_total") <= complete:
+                return complete, path
+            # It came too late: this file is complete by now, and nobody opens another one of its name.
+            path.unlink()
+
+
+def frozen_with_an_open_file(broker: RecordingBroker) -> Path:
+    """Stops the broker while a file with rows is open, as between two files there is none; returns the file."""
+    while True:
+        broker.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, broker.process.pid, os.WSTOPPED)
+        for log in broker.trace.glob("events/*.open"):
+            if rows_of(log):
+                return log
+        broker.process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -53,8 +79,7 @@ def test_a_disk_that_hangs_holds_up_nobody(release: str, folder: Path) -> None:
     # A pipe that nobody reads: the writer waits in the middle of opening it.
     with recording_broker(folder, release, FileSeconds=1, SnapshotMs=200, QueueRows=1024, ReservedRows=128) as broker:
         published(broker, 10)
-        complete, pipe = place_of_later_file(broker)
-        os.mkfifo(pipe)
+        complete, pipe = in_the_way(broker, os.mkfifo)
         wait_for(lambda: broker.metric("files_completed_total") == complete, "the pipe to be opened")
         assert published(broker, 3_000) < 30
         wait_for(lambda: broker.metric("rows_dropped_total") > 0, "a dropped row")
@@ -87,8 +112,7 @@ def _rows(gzipped: bytes) -> list[dict[str, object]]:
 def test_a_full_disk_costs_rows_and_nothing_else(release: str, folder: Path) -> None:
     with recording_broker(folder, release, FileSeconds=1, SnapshotMs=200, FlushMs=100) as broker:
         published(broker, 10)
-        _, full = place_of_later_file(broker)
-        full.symlink_to("/dev/full")
+        _, full = in_the_way(broker, lambda path: path.symlink_to("/dev/full"))
         wait_for(lambda: broker.metric("write_errors_total") > 0, "a write that fails")
         assert published(broker, 1_000) < 30
         wait_for(lambda: broker.metric("gaps_written_total") > 0, "a gap row")
@@ -117,14 +141,12 @@ def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(
         wait_for(lambda: broker.metric("files_completed_total") > 0, "a complete file")
         published(broker, 500)
         rows = broker.metric("rows_written_total")
-        wait_for(lambda: broker.metric("rows_written_total") > rows, "a later row")
-        time.sleep(0.2)
+        torn = frozen_with_an_open_file(broker)
         trace = broker.trace
         broker.process.kill()
         broker.process.wait()
 
-    (torn,) = (trace / "events").glob("*.open")
-    assert rows_of(torn)
+    assert list(trace.glob("events/*.open")) == [torn]
     seqs = {row["seq"] for row in [*complete_rows(trace), *rows_of(torn)]}
     assert len(seqs) >= rows
     # Whole files alone are a trace without a fault.

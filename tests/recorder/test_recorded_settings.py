@@ -69,7 +69,7 @@ class Operator:
         """Asks for a change, and waits for its row."""
         asked = time.time_ns() // 1000
         self._broker.ask(method, path, body)
-        wait_for(lambda: in_force(self.rows("settings"), name) == (value, source), f"{name} {value} of {source}", 20)
+        wait_for(lambda: in_force(self.rows("settings"), name) == (value, source), f"{name} {value} of {source}")
         self.changes.append(Change(name, value, source, asked, time.time_ns() // 1000))
 
     def rows(self, event: str) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def hold_until(holders: list[Holder], condition: Callable[[], bool], what: str) 
     """Lets consumers hold what they get until something holds, for a second more, and lets them go."""
     for holder in holders:
         holder.hold()
-    wait_for(condition, what, 20)
+    wait_for(condition, what)
     time.sleep(1)
     for holder in holders:
         holder.let_go()

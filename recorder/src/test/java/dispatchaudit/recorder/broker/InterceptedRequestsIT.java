@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The recorder beside an interceptor of somebody else, and between administrators and what they send. */
-@Timeout(120)
+@Timeout(300)
 class InterceptedRequestsIT {
     private static final String NAMESPACE = "public/default";
     private static final String TOPIC = "persistent://public/default/orders";
@@ -58,9 +58,11 @@ class InterceptedRequestsIT {
             for (int i = 0; i < MESSAGES; i++) {
                 consumer.acknowledge(consumer.receive());
             }
+            RecorderUnderTest.await("the last ack", () -> recorder.ended("ack") == MESSAGES);
             broker.service().getAdminClient().topics().skipAllMessages(TOPIC, SUBSCRIPTION);
             assertTrue(OtherInterceptor.ASKED.get() > 0, "the other one is not asked by administrators");
-            Thread.sleep(500);
+            // Administrators have their answer before interceptors are shown it.
+            RecorderUnderTest.await("both rows of the reset", () -> recorder.rows("reset").size() == 2);
         }
         List<JsonNode> dispatches = recorder.rows("dispatch");
         assertEquals(MESSAGES + 1, OtherInterceptor.DISPATCHED.get());

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Rows of settings against what a test lets the broker do: policies of each level, and its dynamic configuration. */
-@Timeout(180)
+@Timeout(600)
 class RecordedSettingsIT {
     private static final String NAMESPACE = "public/default";
     private static final String TOPIC = "persistent://public/default/orders";
@@ -67,11 +67,7 @@ class RecordedSettingsIT {
     }
 
     private void assertComes(String name, String expected) throws Exception {
-        long end = System.nanoTime() + 20_000_000_000L;
-        while (!expected.equals(inForce(SUBSCRIPTION).get(name)) && System.nanoTime() < end) {
-            Thread.sleep(100);
-        }
-        assertEquals(expected, inForce(SUBSCRIPTION).get(name), name);
+        RecorderUnderTest.await(name + " " + expected, () -> expected.equals(inForce(SUBSCRIPTION).get(name)));
     }
 
     private static DispatchRate rate(int messages, long bytes, int seconds) {
