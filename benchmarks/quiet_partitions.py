@@ -26,18 +26,9 @@ from benchmarks.generate import SETTINGS, VERSION, Shape, rows_of
 from benchmarks.trace_columns import batches, topic_of, with_all_columns
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
 from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import (
-    Group,
-    PackedBatch,
-    decode_membership,
-    decode_snapshots,
-    encode_membership,
-    encode_snapshots,
-    rows_for,
-)
-from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
+from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches, encoded
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.rows.task_result import task_result
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
@@ -68,7 +59,7 @@ def measured(trace: list[pa.RecordBatch], partitions: int) -> Cost:
     """Packs and replays the trace in one task, with all that is encoded and decoded on the way."""
     groups = [Group(topic_of(number), "ks") for number in range(partitions)]
     began = time.process_time()
-    packed = [_there_and_back(chunk) for batch in trace for chunk in pack(batch, _PROFILE)]
+    packed = [chunk for batch in trace for chunk in decoded_batches([encoded(pack(batch, _PROFILE))])]
     between = time.process_time()
     by_topic: dict[str, list[PackedBatch]] = {group.topic: [] for group in groups}
     for chunk in packed:
@@ -88,16 +79,6 @@ def _replayed(groups: list[Group], by_topic: dict[str, list[PackedBatch]]) -> It
     for group in groups:
         chunks = [own for chunk in by_topic[group.topic] if (own := rows_for(group.subscription, chunk)) is not None]
         yield from replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), _CONFIG, 100)
-
-
-def _there_and_back(chunk: PackedBatch) -> PackedBatch:
-    """The chunk, as it is after the exchange."""
-    return chunk._replace(
-        events=decode_events(encode_events(chunk.events)),
-        membership=decode_membership(encode_membership(chunk.membership)),
-        snapshots=decode_snapshots(encode_snapshots(chunk.snapshots)),
-        published=decode_published(encode_published(chunk.published)),
-    )
 
 
 def main(

@@ -36,7 +36,7 @@ def as_they_are(events: bytes) -> bytes:
 
 @contextmanager
 def event_file(folder: str | None) -> Iterator[Put]:
-    """Lends what puts the events of a task into a file of its own in the folder; None: into the staged rows."""
+    """Yields a function that puts the events of a task into its own file in the folder; None: into the staged rows."""
     if folder is None:
         yield as_they_are
         return

@@ -9,18 +9,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dispatch_audit.pipeline.arrow_stream import stream_of
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.event_file import Put, event_file
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import of_each_topic
-from dispatch_audit.pipeline.replay.packing.staged_batches import (
-    StagedKind,
-    staged,
-    staged_lines,
-    staged_payload,
-    staged_texts,
-)
+from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind, staged, staged_payload
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
 from dispatch_audit.pipeline.trace.checks.rows_with_texts import OF_ROW
@@ -130,12 +125,12 @@ def _found(
 
 def _texts(part: Part, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
     if rows.num_rows:
-        yield staged_texts(part.file, part.begin, rows)
+        yield staged_payload(StagedKind.TEXTS, bytes(stream_of(rows)), part.file, part.begin)
 
 
 def _lines(part: Part, found: RowsRead) -> Iterator[pa.RecordBatch]:
     if part.has_lines and found.lines:
-        yield staged_lines(part.file, part.begin, found.lines)
+        yield staged_payload(StagedKind.LINES, str(found.lines).encode(), part.file, part.begin)
 
 
 def _shown(refused: pa.RecordBatch, texts_max: int) -> pa.RecordBatch:

@@ -11,17 +11,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from dispatch_audit.pipeline.replay.packing.packed_batch import ANY_TOPIC, Group, of_each_topic
+from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
+from dispatch_audit.pipeline.replay.packing.packed_batch import ANY_TOPIC, Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import (
-    BATCH_ARROW,
     BATCH_COLUMNS,
     BATCH_SCHEMA,
     StagedKind,
     decoded_batches,
     encoded,
 )
-from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.recorders.one_order import of_topics_in_one_order
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 
 PLACED_SCHEMA: Final = f"group INT, {BATCH_SCHEMA}"
 
@@ -31,7 +31,7 @@ NO_RECORDERS: Final[Mapping[str, Recorders]] = {}
 STATE_SEQ: Final = -1
 """The first seq of a group's state from the window before, which travels in the column of events."""
 
-_PLACED_ARROW: Final = pa.schema([("group", pa.int32()), *BATCH_ARROW])
+_PLACED_ARROW: Final = arrow_schema(PLACED_SCHEMA)
 
 
 def batches_of(staged: DataFrame) -> DataFrame:
@@ -60,14 +60,11 @@ def placed(
         recorders: of each topic whose rows name any.
         of_any_topic: whether there are gaps or settings that hold for all topics of a recorder.
     """
-    if of_any_topic:
-        anywhere = sf.col("topic") == ANY_TOPIC
+    moved = [topic for topic, of_topic in recorders.items() if of_topic.terms]
+    if moved or of_any_topic:
+        is_changed = sf.col("topic").isin(sorted([*moved, ANY_TOPIC]))
         topics = sorted({group.topic for group in numbers})
-        batches = batches.where(~anywhere).unionByName(_of_each_topic(batches.where(anywhere), topics, recorders))
-    moved = {topic: of_topic for topic, of_topic in recorders.items() if of_topic.terms}
-    if moved:
-        of_moved = sf.col("topic").isin(sorted(moved))
-        batches = batches.where(~of_moved).unionByName(_in_one_order(batches.where(of_moved), moved))
+        batches = batches.where(~is_changed).unionByName(_in_one_order(batches.where(is_changed), topics, recorders))
     rows = [(group.topic, group.subscription, number) for group, number in numbers.items()]
     groups = spark.createDataFrame(rows, "of_topic STRING, of_subscription STRING, group INT")
     its_own = sf.col("subscription").isNull() | (sf.col("subscription") == sf.col("of_subscription"))
@@ -84,7 +81,6 @@ def placed_states(state: DataFrame, numbers: Mapping[Group, int]) -> DataFrame:
                 {
                     "group": numbers[Group(row["topic"], row["subscription"])],
                     "first_seq": STATE_SEQ,
-                    "last_seq": STATE_SEQ,
                     "events": row["payload"],
                 }
                 for row in batch.to_pylist()
@@ -94,18 +90,9 @@ def placed_states(state: DataFrame, numbers: Mapping[Group, int]) -> DataFrame:
     return state.select("topic", "subscription", "payload").mapInArrow(place, PLACED_SCHEMA)
 
 
-def _of_each_topic(batches: DataFrame, topics: Sequence[str], recorders: Mapping[str, Recorders]) -> DataFrame:
-    def repeat(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for packed in decoded_batches(rows):
-            wrote = (topic for topic in topics if recorders.get(topic, ONE).wrote(packed.broker))
-            yield encoded(list(of_each_topic(packed, wrote)))
-
-    return batches.mapInArrow(repeat, BATCH_SCHEMA)
-
-
-def _in_one_order(batches: DataFrame, moved: Mapping[str, Recorders]) -> DataFrame:
+def _in_one_order(batches: DataFrame, topics: Sequence[str], recorders: Mapping[str, Recorders]) -> DataFrame:
     def order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for packed in decoded_batches(rows):
-            yield encoded(in_one_order(packed, moved[packed.topic]))
+            yield encoded(list(of_topics_in_one_order(packed, topics, recorders)))
 
     return batches.mapInArrow(order, BATCH_SCHEMA)

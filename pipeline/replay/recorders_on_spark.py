@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import Stretch, recorders_of, stretches
@@ -22,14 +23,7 @@ from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
 _STRETCHES: Final = (
     "topic STRING, broker STRING, kind INT, first_seq LONG, last_seq LONG, first_us LONG, last_us LONG, consumer LONG"
 )
-_ARROW: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("broker", pa.string()),
-        ("kind", pa.int32()),
-        *((name, pa.int64()) for name in Stretch._fields[3:]),
-    ]
-)
+_ARROW: Final = arrow_schema(_STRETCHES)
 _FOUND: Final = "topic STRING, recorders STRING, way_out STRING"
 
 Named = Mapping[str, Sequence[str | None]]
@@ -55,7 +49,8 @@ def recorders_in(batches: DataFrame, named: Named, skew_us: int) -> dict[str, Re
 
     def look(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for packed in decoded_batches(rows):
-            yield _rows_of(stretches(packed, skew_us))
+            rows_of = [part._asdict() for part in stretches(packed, skew_us)]
+            yield pa.RecordBatch.from_pylist(rows_of, schema=_ARROW)
 
     parts = batches.where(sf.col("topic").isin(several)).mapInArrow(look, _STRETCHES)
     for row in sorted(parts.groupBy("topic").applyInPandas(_finder(skew_us), _FOUND).collect()):
@@ -76,9 +71,3 @@ def _finder(skew_us: int):  # type: ignore[no-untyped-def]  # Spark takes hints 
         return pd.DataFrame({"topic": [topic], "recorders": [json.dumps(found)], "way_out": [None]})
 
     return find
-
-
-def _rows_of(parts: Sequence[Stretch]) -> pa.RecordBatch:
-    columns = zip(*parts, strict=True) if parts else [()] * len(_ARROW)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
-    return pa.record_batch(arrays, schema=_ARROW)

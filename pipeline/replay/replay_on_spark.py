@@ -29,7 +29,7 @@ from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 
 
 def replayed(
-    chunks: DataFrame,
+    batches: DataFrame,
     groups: list[Group],
     config: ReplayConfig,
     findings_per_rule_max: int,
@@ -41,7 +41,7 @@ def replayed(
     """The rows of all tables that the replay of a trace fills.
 
     Args:
-        chunks: from `placed`, perhaps with those from `placed_states`.
+        batches: from `placed`, perhaps with those from `placed_states`.
         groups: every subscription that the trace names, by its number.
         config: the configuration of the replay.
         findings_per_rule_max: how many findings of a rule are kept for each group.
@@ -53,7 +53,7 @@ def replayed(
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
     replay = _replayer(groups, config, findings_per_rule_max, keep_state, recorders)
-    return map_groups(chunks, "group", "first_seq", tasks, replay, RESULT_SCHEMA)
+    return map_groups(batches, "group", "first_seq", tasks, replay, RESULT_SCHEMA)
 
 
 def _replayer(

@@ -19,10 +19,9 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import (
     Group,
     PackedBatch,
     merged,
-    of_each_topic,
     rows_for,
 )
-from dispatch_audit.pipeline.replay.recorders.one_order import Transfers, in_one_order
+from dispatch_audit.pipeline.replay.recorders.one_order import Transfers, of_topics_in_one_order
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
@@ -71,8 +70,8 @@ def packed_rows(
     topics = sorted({group.topic for group in groups})
     by_topic: dict[str, list[PackedBatch]] = defaultdict(list)
     for part in packed:
-        for of_topic in of_each_topic(part, topics):
-            by_topic[of_topic.topic] += in_one_order(of_topic, recorders.get(of_topic.topic, ONE))
+        for of_topic in of_topics_in_one_order(part, topics, recorders):
+            by_topic[of_topic.topic].append(of_topic)
     of_group = {
         group: sorted(
             (own for part in by_topic[group.topic] if (own := rows_for(group.subscription, part)) is not None),
@@ -99,7 +98,7 @@ def recorders_in(packed: Sequence[PackedBatch], skew_us: int) -> dict[str, Recor
             named[part.topic].add(part.broker)
     found = {topic: Recorders(tuple(names)) for topic, names in named.items() if len(names) == 1}
     for topic in (topic for topic, names in named.items() if len(names) > 1):
-        parts = [part for chunk in packed if chunk.topic == topic for part in stretches(chunk, skew_us)]
+        parts = [part for batch in packed if batch.topic == topic for part in stretches(batch, skew_us)]
         found[topic] = recorders_of(topic, parts, skew_us)
     return found
 

@@ -55,10 +55,10 @@ def _of_file(rows: pa.RecordBatch, file: str, lines_before: int) -> pa.RecordBat
 def _lines_before(staged: DataFrame) -> Mapping[tuple[str, int], int]:
     """Returns for each part of a file of lines how many lines the file has before it."""
     lines_of: dict[tuple[str, int], int] = {}
-    counted = staged.where(sf.col("kind") == int(StagedKind.LINES)).select("topic", "first_seq", "last_seq")
+    counted = staged.where(sf.col("kind") == int(StagedKind.LINES)).select("topic", "first_seq", "events")
     for file, begin, lines in counted.collect():
         # Spark hands over a part in several batches.
-        lines_of[file, begin] = lines_of.get((file, begin), 0) + lines
+        lines_of[file, begin] = lines_of.get((file, begin), 0) + int(lines)
     before: dict[tuple[str, int], int] = {}
     of_file: dict[str, int] = {}
     for (file, begin), lines in sorted(lines_of.items()):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.replay.packing.distinct_keys import keys_by_id
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
@@ -33,9 +34,9 @@ _NAMING_CODES: Final = (Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START,
 _MIXER: Final = 0x1000003
 _SCHEMA: Final = "topic STRING, ledger_id LONG, entry_id LONG"
 _IDS: Final = "topic STRING, ledger_id LONG, entry_id LONG, key_id LONG"
-_IDS_ARROW: Final = pa.schema([("topic", pa.string()), *((name, pa.int64()) for name in (*_ENTRY[1:], "key_id"))])
+_IDS_ARROW: Final = arrow_schema(_IDS)
 _KEYS: Final = "key_id LONG, key BINARY"
-_KEYS_ARROW: Final = pa.schema([("key_id", pa.int64()), ("key", pa.binary())])
+_KEYS_ARROW: Final = arrow_schema(_KEYS)
 
 
 def with_keys(rows: TableRows, keys: Mapping[Entry, bytes]) -> TableRows:

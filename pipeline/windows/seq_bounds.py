@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.trace.arrow_columns import integers
 from dispatch_audit.pipeline.trace.checks.one_row import TS_US_MAX
 from dispatch_audit.pipeline.trace.sources import Trace
@@ -21,7 +22,7 @@ from dispatch_audit.pipeline.trace.workers.part import Part
 from dispatch_audit.pipeline.trace.workers.tasks import evaluated
 
 _SCHEMA = "kind STRING, at INT, number LONG, name STRING"
-_ARROW = pa.schema([("kind", pa.string()), ("at", pa.int32()), ("number", pa.int64()), ("name", pa.string())])
+_ARROW = arrow_schema(_SCHEMA)
 _NUMBERS = ("seq", "ts_us")
 _LOOKED_AT = (*_NUMBERS, "broker")
 

@@ -98,7 +98,7 @@ def test_a_read_trace_has_references_and_the_same_packed_batches(spark: SparkSes
         batches = batches_of(reading.packed(keep, files))
         longest = batches.agg(sf.max(sf.length("events")).alias("longest")).collect()[0]["longest"]
         rows = batches.orderBy("topic", "subscription", "first_seq").collect()
-        found.append((longest, [(encode_events(batch.events), batch.membership) for batch in decoded(rows)]))
+        found.append((longest, [(encode_events(batch.events), batch.details) for batch in decoded(rows)]))
     (longest_of_files, of_files), (longest_of_rows, of_rows) = found
     assert of_files == of_rows
     assert longest_of_files < module._SMALL_BYTES < longest_of_rows

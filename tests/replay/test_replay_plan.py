@@ -31,7 +31,7 @@ def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
     profile = profile_for("4.0.8", {})
     config = ReplayConfig(profile, "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
     groups = [Group("t", "s")]
-    terms = (Term(0, 1, 9, first=1, until_us=5), Term(1, 1, 9, first=12, until_us=None))
+    terms = (Term(0, 1, 9, first=1, until_us=5), Term(1, 1, 9, first=12))
     recorders = {"t": Recorders(("a", "b"), terms)} if moved else {}
     spark.createDataFrame([], STAGED_SCHEMA).write.parquet(str(tmp_path / "staged"))
     staged = spark.read.schema(STAGED_SCHEMA).parquet(str(tmp_path / "staged"))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
-from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW, Refused
+from dispatch_audit.pipeline.replay.packing.refused import Refused, repeated_row
 
 # Bits of `Events.word`.
 _MEMBERS_LOST: Final = 1
@@ -73,9 +73,11 @@ class Gap(NamedTuple):
 
 
 def note_gaps(batch: pa.RecordBatch, events: Events) -> None:
-    """Fills in what the gaps among the events of a batch say, which has one event for each row.
+    """Fills in the columns of the gaps among events, and which gaps and settings hold for all of their topic.
 
-    Of rows `settings` it notes those that hold for all subscriptions of their topic.
+    Args:
+        batch: the rows.
+        events: one for each row.
     """
     at = np.flatnonzero(events.code == Code.SETTINGS)
     if at.size:
@@ -106,13 +108,6 @@ def of_topics(events: Events) -> NDArray[np.bool_]:
     return found
 
 
-def gaps_in(events: Events) -> list[Gap]:
-    """The gaps among events, one for each row."""
-    at = np.flatnonzero((events.code == Code.GAP) & (events.part == 0))
-    columns = (events.seq, events.entry, events.ts_us, events.value, events.word)
-    return [Gap(*values) for values in zip(*(column[at].tolist() for column in columns), strict=True)]
-
-
 def apart(events: NarrowEvents) -> tuple[NarrowEvents, list[Gap], list[Refused]]:
     """The events without gaps and settings, the gaps in the order of seq, and the repetitions of gaps."""
     code = events.column("code")
@@ -120,10 +115,8 @@ def apart(events: NarrowEvents) -> tuple[NarrowEvents, list[Gap], list[Refused]]
     aside = is_gap | (code == Code.SETTINGS)
     if not aside.any():
         return events, [], []
-    found = Counter(gaps_in(events.take(is_gap).wide()))
-    repeated = [_repeated(gap.seq) for gap, times in found.items() for _ in range(times - 1)]
+    of_gaps = events.take(is_gap & (events.column("part") == 0)).wide()
+    columns = (of_gaps.seq, of_gaps.entry, of_gaps.ts_us, of_gaps.value, of_gaps.word)
+    found = Counter(Gap(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
+    repeated = [repeated_row(gap.seq) for gap, times in found.items() for _ in range(times - 1)]
     return events.take(~aside), sorted(found), sorted(repeated)
-
-
-def _repeated(seq: int) -> Refused:
-    return Refused(seq, REPEATED_ROW, "the log has the same row more than once")

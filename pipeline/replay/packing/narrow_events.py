@@ -1,7 +1,7 @@
 """Events as they travel and wait to be put in order: each column as narrow as its values allow.
 
-Most columns of a chunk hold few different numbers that lie close together, and some a single one. To move them, to sort
-them and to let them wait as they are costs a third of the bytes that the replay wants them in (docs/TRIED.md).
+Most columns of a packed batch hold few different numbers that lie close together, and some a single one. They are
+moved and sorted, and wait, in a third of the bytes of those that the replay takes (docs/TRIED.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,6 +72,11 @@ class NarrowEvents(NamedTuple):
 
     rows: int
     columns: tuple[NarrowColumn, ...]
+
+    @property
+    def first_seq(self) -> int:
+        """No row has a lower one."""
+        return self.columns[_SEQ].lowest
 
     def some(self, start: int, stop: int) -> "NarrowEvents":
         """The rows from `start` up to, not including, `stop`, without a copy."""

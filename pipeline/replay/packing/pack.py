@@ -5,8 +5,9 @@ integer columns of one subscription, sorted, as one binary value, so that the ex
 rows instead of billions.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +18,12 @@ from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_p
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import of_topics
 from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow_parts
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.packing.producer_summary import (
-    NOTHING,
-    Published,
-    published_parts,
-)
+from dispatch_audit.pipeline.replay.packing.narrow_events import narrow_parts
+from dispatch_audit.pipeline.replay.packing.packed_batch import Detail, PackedBatch
+from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, published_parts
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import COLUMNS as _OF_SETTINGS
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow, settings_rows
+from dispatch_audit.pipeline.replay.settings.settings_row import settings_rows
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
 
 # The columns of a trace that the replay needs; nothing else is read.
@@ -81,7 +78,6 @@ _SNAPSHOT = among(Code.MARK_DELETE, Code.OTHER)
 _SETTINGS = among(Code.SETTINGS)
 _PUBLISH = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
 
-_SEQ = Events._fields.index("seq")
 _OF_SNAPSHOTS = ("seq", "ts_us", "snapshot")
 _OF_CHANGES = (
     "seq",
@@ -96,9 +92,9 @@ _OF_CHANGES = (
     "reason",
 )
 
-# A cut at least every 262,144 seqs; chunks of fewer rows than that are not worth their trouble.
+# A cut at least every 262,144 seqs; a packed batch of fewer rows costs more than its rows.
 _SPAN_BITS_MIN = 18
-_CHUNK_ROWS_MIN = 4096
+_BATCH_ROWS_MIN = 4096
 
 
 def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> list[PackedBatch]:
@@ -122,22 +118,30 @@ def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> lis
     owner, events, source = owner[order], events.take(order), source[order]
     cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(events.seq >> _span_bits(owner, events.seq)) != 0)) + 1
     starts = np.concatenate(([0], cuts))
-    details = _Details.of(batch, events, source, starts)
+    details = _details(batch, events, source, starts)
+    publishes = np.flatnonzero(_PUBLISH[events.code])
+    published = published_parts(batch, source[publishes], _numbers_of(publishes, starts))
+    shared = {*published, *_numbers_of(np.flatnonzero(of_topics(events)), starts).tolist()}
+    owners_of: list[_Owner] = [owners[number] for number in owner[starts].tolist()]
     return [
-        _chunk(details, owners[of_start], rows, start, number)
-        for number, (start, of_start, rows) in enumerate(
-            zip(starts.tolist(), owner[starts].tolist(), narrow_parts(events, starts), strict=True)
+        PackedBatch(
+            *of_batch,
+            shared=number in shared,
+            events=rows,
+            details=tuple(details[number]),
+            published=published.get(number, NOTHING),
         )
+        for number, (of_batch, rows) in enumerate(zip(owners_of, narrow_parts(events, starts), strict=True))
     ]
 
 
 def _span_bits(group: NDArray[np.int64], seq: Column) -> int:
-    """Between how many seqs, as a power of two, chunks are cut.
+    """Between how many seqs, as a power of two, packed batches are cut.
 
     Logs are written in about the order of time, so a batch of one spans few seqs. Where rows lie in no order it spans
-    all of them, and cutting it as finely would make a chunk of every row.
+    all of them, and cutting it as finely would make a packed batch of every row.
     """
-    pieces = max(group.size // _CHUNK_ROWS_MIN, int(np.count_nonzero(np.diff(group))) + 1)
+    pieces = max(group.size // _BATCH_ROWS_MIN, int(np.count_nonzero(np.diff(group))) + 1)
     reach = (int(seq.max()) - int(seq.min()) + 1) * (int(np.count_nonzero(np.diff(group))) + 1)
     return max(_SPAN_BITS_MIN, (reach // pieces).bit_length())
 
@@ -178,108 +182,47 @@ def _owners(batch: pa.RecordBatch, published: NDArray[np.bool_]) -> tuple[list[_
     return owners, number[recorder, subscription]
 
 
-class _Rows(NamedTuple):
-    """Some events of a batch: their indexes, ascending, and the row of the batch of each."""
+def _details(
+    batch: pa.RecordBatch, events: Events, source: Column, starts: NDArray[np.intp]
+) -> defaultdict[int, list[Detail]]:
+    """The details of the rows of a batch, by the number of the packed batch that each belongs to.
 
-    at: NDArray[np.intp]
-    rows: Column
-
-    def between(self, start: int, stop: int) -> Column:
-        """The rows of the events from `start` up to, not including, `stop`."""
-        first, last = self.at.searchsorted((start, stop))
-        return self.rows[first:last]
-
-
-class _Details(NamedTuple):
-    """What single rows of a batch carry besides their events; found for all of its chunks at once.
-
-    Attributes:
-        changes: the events of joins, leaves and resets, and their rows.
-        membership: what these rows carry, by row.
-        stats: the events of snapshots, and their rows.
-        snapshots: what these rows carry, by row.
-        said: the events of rows `settings`, and their rows.
-        settings: what these rows carry, by row.
-        published: what the publishes of a chunk say of their producers, by the number of the chunk.
-        with_shared: the chunks with gaps or settings that hold for all subscriptions of their topic.
+    Args:
+        batch: the rows.
+        events: their events.
+        source: the row of each event.
+        starts: the first event of each packed batch.
     """
-
-    changes: _Rows
-    membership: Mapping[int, MembershipEvent]
-    stats: _Rows
-    snapshots: Mapping[int, StatsRow]
-    said: _Rows
-    settings: Mapping[int, SettingsRow]
-    published: Mapping[int, Published]
-    with_shared: frozenset[int]
-
-    @staticmethod
-    def of(batch: pa.RecordBatch, events: Events, source: Column, starts: NDArray[np.intp]) -> "_Details":
-        """The details of the rows of a batch, given its events, the row of each, and where the chunks begin."""
-        kinds = (_MEMBERSHIP, _SNAPSHOT, _SETTINGS, _PUBLISH)
-        changes, stats, said, publishes = (_rows(events, source, kind) for kind in kinds)
-        membership, snapshots = _membership_rows(batch, changes.rows), _snapshot_rows(batch, stats.rows)
-        chunk = np.searchsorted(starts, publishes.at, side="right") - 1
-        return _Details(
-            changes,
-            membership,
-            stats,
-            snapshots,
-            said,
-            _settings_rows(batch, said.rows),
-            published_parts(batch, publishes.rows, chunk),
-            frozenset((np.searchsorted(starts, np.flatnonzero(of_topics(events)), side="right") - 1).tolist()),
-        )
+    found: defaultdict[int, list[Detail]] = defaultdict(list)
+    for codes, columns, rows_of in (
+        (_MEMBERSHIP, _OF_CHANGES, _membership_rows),
+        (_SNAPSHOT, _OF_SNAPSHOTS, _stats_rows),
+        (_SETTINGS, _OF_SETTINGS, settings_rows),
+    ):
+        at = np.flatnonzero(codes[events.code])
+        at = at[events.part[at] == 0]
+        if at.size:
+            details = rows_of(batch.select(columns).take(pa.array(source[at])))
+            for number, detail in zip(_numbers_of(at, starts).tolist(), details, strict=True):
+                if detail is not None:
+                    found[number].append(detail)
+    return found
 
 
-def _rows(events: Events, source: Column, kind: NDArray[np.bool_]) -> _Rows:
-    at = np.flatnonzero(kind[events.code])
-    return _Rows(at, source[at])
+def _numbers_of(at: NDArray[np.intp], starts: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The number of the packed batch of each event."""
+    return np.searchsorted(starts, at, side="right") - 1
 
 
-def _chunk(details: _Details, owner: _Owner, events: NarrowEvents, start: int, number: int) -> PackedBatch:
-    stop, seq = start + events.rows, events.columns[_SEQ]
-    changes = {*details.changes.between(start, stop).tolist()}
-    stats = {*details.stats.between(start, stop).tolist()} & details.snapshots.keys()
-    said = details.said.between(start, stop).tolist()
-    return PackedBatch(
-        *owner,
-        shared=number in details.published or number in details.with_shared,
-        first_seq=seq.lowest,
-        last_seq=seq.highest,
-        events=events,
-        membership=tuple(sorted(details.membership[row] for row in changes)),
-        snapshots=tuple(sorted(details.snapshots[row] for row in stats)),
-        settings=tuple(sorted(details.settings[row] for row in said)),
-        published=details.published.get(number, NOTHING),
-    )
+def _stats_rows(rows: pa.RecordBatch) -> Iterator[StatsRow | None]:
+    """The snapshots of `stats` rows; None: a row has none."""
+    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    return (None if row[-1] is None else StatsRow._make(row) for row in values)
 
 
-def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, StatsRow]:
-    """The snapshots in some rows of a batch, by row."""
-    found = {at: StatsRow._make(values) for at, *values in _taken(batch, rows, _OF_SNAPSHOTS)}
-    return {at: row for at, row in found.items() if row.text is not None}
-
-
-def _settings_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, SettingsRow]:
-    """The rows `settings` in some rows of a batch, by row."""
-    if not rows.size:
-        return {}
-    return dict(zip(rows.tolist(), settings_rows(batch.select(_OF_SETTINGS).take(pa.array(rows))), strict=True))
-
-
-def _membership_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, MembershipEvent]:
-    """The joins, leaves and resets in some rows of a batch, by row."""
-    return {at: _membership_row(*values) for at, *values in _taken(batch, rows, _OF_CHANGES)}
-
-
-def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Each of the rows with its values in some columns."""
-    if not rows.size:
-        return iter(())
-    distinct = np.unique(rows)
-    taken = batch.select(columns).take(pa.array(distinct))
-    return zip(distinct.tolist(), *(column.to_pylist() for column in taken.columns), strict=True)
+def _membership_rows(rows: pa.RecordBatch) -> Iterator[MembershipEvent]:
+    """The details of joins, leaves and resets."""
+    return map(_membership_row, *(column.to_pylist() for column in rows.columns))
 
 
 def _membership_row(

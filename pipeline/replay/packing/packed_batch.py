@@ -8,18 +8,17 @@ Packed batches of one group overlap in time, because logs do: messages, acks and
 arrive ordered by their first seq, so all rows before the first seq of the next one are complete.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, no_events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap, apart, of_topics
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, together
+from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow, together
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.repeated_rows import once, settings_once
@@ -30,8 +29,9 @@ ROWS_MIN: Final = 1 << 16
 """The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""
 ROWS_MAX: Final = 1 << 17
 """About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
-_RANGES: Final = MembershipEvent._fields.index("ranges")
 
+Detail: TypeAlias = MembershipEvent | StatsRow | SettingsRow
+"""What a row carries besides its event; most rows have none."""
 
 ANY_TOPIC: Final = ""
 """The topic of gaps and settings that hold for all topics of their recorder."""
@@ -49,39 +49,40 @@ class PackedBatch(NamedTuple):
             of the topic.
         broker: the recorder of the rows; None: they name none.
         shared: whether rows that belong to all subscriptions of the topic are among them.
-        first_seq: no row has a lower one.
-        last_seq: no row has a higher one.
         events: the rows; never none.
-        membership: what only the joins, leaves and resets among them carry.
-        snapshots: what only the snapshots among them carry.
-        published: what the publishes among them say of their producers.
-        settings: what only the rows `settings` among them carry.
+        details: of the joins, leaves, resets, snapshots and settings among them, in any order.
+        published: what the publishes among them show of their producers.
     """
 
     topic: str
     subscription: str | None
     broker: str | None
     shared: bool
-    first_seq: int
-    last_seq: int
     events: NarrowEvents
-    membership: tuple[MembershipEvent, ...]
-    snapshots: tuple[StatsRow, ...]
+    details: tuple[Detail, ...] = ()
     published: Published = NOTHING
-    settings: tuple[SettingsRow, ...] = ()
+
+    @property
+    def first_seq(self) -> int:
+        """No row has a lower one."""
+        return self.events.first_seq
+
+    def having(self, events: Events, details: Iterable[Detail] = (), published: Published = NOTHING) -> "PackedBatch":
+        """A packed batch of the same owner with other rows, ascending by seq."""
+        return self._replace(events=narrow(events), details=tuple(details), published=published)
 
 
 class Merged(NamedTuple):
-    """Rows of several chunks in the order of seq.
+    """Rows of several packed batches in the order of seq.
 
     Attributes:
         events: the rows.
-        membership: as in `PackedBatch`.
-        snapshots: as in `PackedBatch`.
+        membership: the details of the joins, leaves and resets among them.
+        snapshots: those of the snapshots among them.
         gaps: the gaps, which are not among the events.
         settings: the rows `settings`, which are not among the events either.
         repeated: rows left out because the same row was there before.
-        contradicted: rows left out because another row of the same seq says something else.
+        contradicted: rows left out because another row of the same seq has other content.
     """
 
     events: Events
@@ -106,9 +107,7 @@ def rows_for(subscription: str, packed: PackedBatch) -> PackedBatch | None:
     return packed._replace(
         subscription=None,
         events=packed.events.take(of_all),
-        membership=(),
-        snapshots=(),
-        settings=tuple(row for row in packed.settings if row.shared),
+        details=tuple(row for row in packed.details if isinstance(row, SettingsRow) and row.shared),
     )
 
 
@@ -120,62 +119,30 @@ def of_each_topic(packed: PackedBatch, topics: Iterable[str]) -> Iterator[Packed
     yield from (packed._replace(topic=topic) for topic in topics)
 
 
-def encode_membership(rows: Iterable[MembershipEvent]) -> str:
-    """The rows as JSON."""
-    return json.dumps([tuple(row) for row in rows])
-
-
-def decode_membership(text: str) -> tuple[MembershipEvent, ...]:
-    """The rows that `encode_membership` wrote."""
-    found = json.loads(text)
-    for values in found:
-        values[_RANGES] = tuple(map(tuple, values[_RANGES]))
-    return tuple(map(MembershipEvent._make, found))
-
-
-def encode_snapshots(rows: Iterable[StatsRow]) -> str:
-    """The rows as JSON."""
-    return json.dumps([tuple(row) for row in rows])
-
-
-def decode_snapshots(text: str) -> tuple[StatsRow, ...]:
-    """The rows that `encode_snapshots` wrote."""
-    return tuple(StatsRow(*values) for values in json.loads(text))
-
-
-def merged(chunks: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[Merged]:
-    """The rows of the chunks of one group in the order of seq, as soon as they are complete and some have gathered.
+def merged(batches: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[Merged]:
+    """The rows of one group in the order of seq, as soon as they are complete and some have gathered.
 
     Args:
-        chunks: of one group, ordered by `first_seq`.
+        batches: of one group, ordered by `first_seq`.
         rows_min: how many should have gathered.
     """
     waiting: list[NarrowEvents] = []
+    details: list[Detail] = []
     gathered, enough = 0, rows_min
-    rows: list[MembershipEvent] = []
-    snapshots: list[StatsRow] = []
-    settings: list[SettingsRow] = []
-    for chunk in chunks:
+    for batch in batches:
         if gathered >= enough:
-            complete, waiting = _split(waiting, chunk.first_seq)
+            complete, waiting = _split(waiting, batch.first_seq)
             gathered = sum(events.rows for events in waiting)
             # Rows that are not complete yet are split again only when as many have been added.
             enough = max(rows_min, 2 * gathered)
-            ready = [row for row in rows if row.seq < chunk.first_seq]
-            rows = [row for row in rows if row.seq >= chunk.first_seq]
-            ready_snapshots = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
-            snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
-            said = [row for row in settings if row.seq < chunk.first_seq]
-            settings = [row for row in settings if row.seq >= chunk.first_seq]
             if complete:
-                yield from _in_order(complete, ready, ready_snapshots, said)
-        waiting.append(chunk.events)
-        gathered += chunk.events.rows
-        rows += chunk.membership
-        snapshots += chunk.snapshots
-        settings += chunk.settings
+                yield from _in_order(complete, [row for row in details if row.seq < batch.first_seq])
+                details = [row for row in details if row.seq >= batch.first_seq]
+        waiting.append(batch.events)
+        gathered += batch.events.rows
+        details += batch.details
     if waiting:
-        yield from _in_order(waiting, rows, snapshots, settings)
+        yield from _in_order(waiting, details)
 
 
 def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], list[NarrowEvents]]:
@@ -186,32 +153,30 @@ def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], l
     return before, rest
 
 
-def _in_order(
-    parts: list[NarrowEvents], rows: list[MembershipEvent], snapshots: list[StatsRow], settings: list[SettingsRow]
-) -> Iterator[Merged]:
+def _in_order(parts: list[NarrowEvents], details: Sequence[Detail]) -> Iterator[Merged]:
     events, gaps, repeated_gaps = apart(together(parts).in_order())
-    seqs = events.column("seq") if events.rows else np.empty(0, dtype=np.int64)
-    settings, repeated_settings, other_settings = settings_once(settings, seqs)
-    repeated_gaps += repeated_settings
-    if not events.rows:
-        yield Merged(no_events(), rows, snapshots, gaps, settings, repeated_gaps, other_settings)
-        return
-    events, rows, snapshots, repeated, contradicted = once(events, rows, snapshots)
-    repeated, contradicted = [*repeated_gaps, *repeated], [*contradicted, *other_settings]
-    seq = events.column("seq")
-    rows, snapshots = sorted(rows), sorted(snapshots)
+    settings, repeated_settings, other_settings = settings_once(
+        [row for row in details if isinstance(row, SettingsRow)], events.column("seq")
+    )
+    rows = once(events, [row for row in details if not isinstance(row, SettingsRow)])
+    repeated = [*repeated_gaps, *repeated_settings, *rows.repeated]
+    contradicted = [*rows.contradicted, *other_settings]
+    membership = sorted(row for row in rows.details if isinstance(row, MembershipEvent))
+    snapshots = sorted(row for row in rows.details if isinstance(row, StatsRow))
+    seq = rows.events.column("seq")
     # Events made of one row stay together.
-    starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
-    for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
-        first, end = int(seq[start]), int(seq[stop]) if stop < seq.size else inf
+    starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)}) or [0]
+    for start, stop in pairwise([*starts, seq.size]):
+        first = int(seq[start]) if start else -inf
+        end = int(seq[stop]) if stop < seq.size else inf
         yield Merged(
-            events.some(start, stop).wide(),
-            [row for row in rows if first <= row.seq < end],
-            [snapshot for snapshot in snapshots if first <= snapshot.seq < end],
-            [gap for gap in gaps if (number == 0 or first <= gap.seq) and gap.seq < end],
-            [row for row in settings if (number == 0 or first <= row.seq) and row.seq < end],
-            repeated if number == 0 else [],
-            contradicted if number == 0 else [],
+            rows.events.some(start, stop).wide(),
+            [row for row in membership if first <= row.seq < end],
+            [row for row in snapshots if first <= row.seq < end],
+            [gap for gap in gaps if first <= gap.seq < end],
+            [row for row in settings if first <= row.seq < end],
+            [] if start else repeated,
+            [] if start else contradicted,
         )
 
 

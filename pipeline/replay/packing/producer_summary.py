@@ -1,12 +1,11 @@
-"""Counts what producers sent: batches, batches of several keys, keyless messages, chunks (Q29; contract 1.1, 1.5).
+"""Counts what producers sent: batches, batches of several keys, keyless and chunked messages (Q29; contract 1.1, 1.5).
 
 Rows are counted where they are packed, because names, batch keys and sequence ids do not travel with the events. Every
 packed batch has a small summary instead, and the summaries of a group are added up. A summary has a record for each
 producer name, of which a topic has few at one time.
 """
 
-import json
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ _KEYS_MAX = 10
 
 @checkpointed("sent")
 class SentByProducer(NamedTuple):
-    """What one producer sent, as far as one chunk or the chunks so far show.
+    """What one producer sent, as far as one packed batch shows, or all so far.
 
     Attributes:
         producer: its name; None: it has none.
@@ -85,7 +84,7 @@ class MixedBatch(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What a chunk says of the producers of its topic.
+    """What a packed batch shows of the producers of its topic.
 
     Attributes:
         sent: a record for each producer.
@@ -99,56 +98,8 @@ class Published(NamedTuple):
 NOTHING: Final = Published((), ())
 
 
-class _PublishColumns(NamedTuple):
-    """The columns of a batch that say something of producers, with a value for each row.
-
-    Attributes:
-        batch: the batch itself.
-        names: the names of its producers, None last.
-        producer: the index of each row's producer among them.
-        seq: of the row.
-        sequence: the sequence id; -1: not recorded.
-        is_known: whether the sequence id is recorded.
-        messages: in the entry.
-        inspected: whether it is a batch whose keys are recorded.
-        mixed: whether that has several keys.
-        keyless: whether the entry has no key.
-    """
-
-    batch: pa.RecordBatch
-    names: list[str | None]
-    producer: NDArray[np.int64]
-    seq: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    is_known: NDArray[np.bool_]
-    messages: NDArray[np.int64]
-    inspected: NDArray[np.bool_]
-    mixed: NDArray[np.bool_]
-    keyless: NDArray[np.bool_]
-
-
-def _publish_columns(batch: pa.RecordBatch) -> _PublishColumns:
-    """The columns of typed rows (`pack.COLUMNS`) that say something of producers."""
-    names, producer = numbered(batch.column("producer_name"))
-    messages = integers(batch.column("batch_size"), 1)
-    inspected, keys = _different_keys(batch.column("batch_keys"))
-    keyless = places(batch.column("key_source"), ["none"]) == 0
-    return _PublishColumns(
-        batch,
-        names,
-        producer,
-        integers(batch.column("seq"), -1),
-        integers(batch.column("sequence_id"), -1),
-        _mask(pc.is_valid(batch.column("sequence_id"))),
-        messages,
-        inspected & (messages > 1),
-        (messages > 1) & (keys > 1),
-        keyless | _mask(pc.is_null(batch.column("key"))),
-    )
-
-
 def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp]) -> dict[int, Published]:
-    """What the publishes in each part of the rows of a trace say, by the number of the part; all at once.
+    """What the publishes in each part of the rows of a trace show of their producers, by the number of the part.
 
     Args:
         batch: typed rows (`pack.COLUMNS`).
@@ -157,25 +108,30 @@ def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp])
     """
     if rows.size == 0:
         return {}
-    columns = _publish_columns(batch)
-    seq = columns.seq[rows]
-    again = (seq[1:] == seq[:-1]) & (part[1:] == part[:-1])
+    seq = integers(batch.column("seq"))
+    again = (np.diff(seq[rows]) == 0) & (np.diff(part) == 0)
     if again.any():
         # The replay leaves out all but the first of the rows of one seq.
         once = np.append(True, ~again)
         rows, part = rows[once], part[once]
+    names, producer = numbered(batch.column("producer_name"))
+    messages = integers(batch.column("batch_size"), 1)
+    inspected, several = _inspected(batch.column("batch_keys"))
+    batches = messages > 1
+    mixed = batches & several
+    keyless = (places(batch.column("key_source"), ["none"]) == 0) | _mask(pc.is_null(batch.column("key")))
     # Entries by producer, each in the order of seq: repetitions stand side by side.
-    sender = part * len(columns.names) + columns.producer[rows]
+    sender = part * len(names) + producer[rows]
     order = np.argsort(sender, kind="stable")
     ordered, sender = rows[order], sender[order]
-    seq, sequence, is_known = columns.seq[ordered], columns.sequence[ordered], columns.is_known[ordered]
-    messages, mixed = columns.messages[ordered], columns.mixed[ordered]
+    seq, sequence = seq[ordered], integers(batch.column("sequence_id"))[ordered]
+    is_known = _mask(pc.is_valid(batch.column("sequence_id")))[ordered]
     first = np.append(True, sender[1:] != sender[:-1])
     starts = np.flatnonzero(first)
     lasts = np.append(starts[1:], ordered.size) - 1
     chunked = ~first
     chunked[1:] &= (sequence[1:] == sequence[:-1]) & is_known[1:] & is_known[:-1]
-    counted = (messages, messages > 1, columns.inspected[ordered], mixed, columns.keyless[ordered], chunked)
+    counted = (*(column[ordered] for column in (messages, batches, batches & inspected, mixed, keyless)), chunked)
     sums = [np.add.reduceat(column, starts, dtype=np.int64).tolist() for column in counted]
     ends = [
         [
@@ -187,23 +143,21 @@ def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp])
         for bounds in (starts, lasts)
     ]
     entries = (lasts - starts + 1).tolist()
-    part_of, producer = np.divmod(sender[starts], len(columns.names))
-    producers = [columns.names[number] for number in producer.tolist()]
+    part_of, producer = np.divmod(sender[starts], len(names))
+    producers = [names[number] for number in producer.tolist()]
     sent: dict[int, list[SentByProducer]] = {}
     for number, *values in zip(part_of.tolist(), producers, entries, *sums, *ends, strict=True):
         sent.setdefault(number, []).append(SentByProducer._make(values))
-    shown = _mixed_batches(columns, rows, part)
+    shown = _mixed_batches(batch, rows[mixed[rows]], part[mixed[rows]])
     return {number: Published(tuple(of_part), shown.get(number, ())) for number, of_part in sent.items()}
 
 
-def _mixed_batches(columns: _PublishColumns, rows: Column, part: NDArray[np.intp]) -> dict[int, tuple[MixedBatch, ...]]:
-    """The first batches of several keys of each part that has some."""
-    found = np.flatnonzero(columns.mixed[rows])
+def _mixed_batches(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp]) -> dict[int, tuple[MixedBatch, ...]]:
+    """The first batches of several keys of each part, given the rows of all of them and the part of each."""
     shown: dict[int, tuple[MixedBatch, ...]] = {}
-    for number in np.unique(part[found]).tolist():
-        of_part = rows[found[part[found] == number]][:SHOWN_MAX]
-        about = columns.batch.select(_SHOWN).take(pa.array(of_part)).to_pylist()
-        shown[number] = tuple(map(_mixed, about))
+    for number in np.unique(part).tolist():
+        of_part = rows[part == number][:SHOWN_MAX]
+        shown[number] = tuple(map(_mixed, batch.select(_SHOWN).take(pa.array(of_part)).to_pylist()))
     return shown
 
 
@@ -214,43 +168,22 @@ def _mask(column: pa.Array) -> NDArray[np.bool_]:
     return np.array(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _different_keys(batch_keys: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Whether the keys of each batch are recorded, and how many there are; more than one is all that 2 says."""
-    different = np.zeros(len(batch_keys), dtype=np.int64)
+def _inspected(batch_keys: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether the keys of the messages of each entry are recorded, and whether they are several."""
+    several = np.zeros(len(batch_keys), dtype=np.bool_)
     if batch_keys.null_count == len(batch_keys):
-        return different > 0, different
-    known = _mask(pc.is_valid(batch_keys))
-    if known.any():
-        sizes = integers(pc.list_value_length(batch_keys), 0)
-        filled = np.flatnonzero(sizes)
-        if filled.size:
-            flat = pc.dictionary_encode(pc.list_flatten(batch_keys), null_encoding="encode")
-            codes = flat.indices.to_numpy(zero_copy_only=False)
-            starts = (np.cumsum(sizes) - sizes)[filled]
-            several = np.minimum.reduceat(codes, starts) != np.maximum.reduceat(codes, starts)
-            different[filled] = np.where(several, 2, 1)
-    return known, different
+        return several, several
+    sizes = integers(pc.list_value_length(batch_keys), 0)
+    filled = np.flatnonzero(sizes)
+    if filled.size:
+        flat = pc.dictionary_encode(pc.list_flatten(batch_keys), null_encoding="encode")
+        codes = flat.indices.to_numpy(zero_copy_only=False)
+        starts = (np.cumsum(sizes) - sizes)[filled]
+        several[filled] = np.minimum.reduceat(codes, starts) != np.maximum.reduceat(codes, starts)
+    return _mask(pc.is_valid(batch_keys)), several
 
 
 def _mixed(row: dict[str, object]) -> MixedBatch:
     *about, recorded = row.values()
     keys = tuple(dict.fromkeys(recorded))  # type: ignore[call-overload]  # the schema of the trace says so
     return MixedBatch._make((*about, keys[:_KEYS_MAX], len(keys)))
-
-
-def encode_published(what: Published) -> str:
-    """As JSON, empty where there is nothing."""
-    return json.dumps(what) if what.sent else ""
-
-
-def decode_published(text: str) -> Published:
-    """What `encode_published` wrote."""
-    if not text:
-        return NOTHING
-    sent, mixed = json.loads(text)
-    return Published(tuple(map(_sent, sent)), tuple(MixedBatch._make((*b[:6], tuple(b[6]), b[7])) for b in mixed))
-
-
-def _sent(values: list[Any]) -> SentByProducer:
-    *plain, first, last = values
-    return SentByProducer._make((*plain, tuple(first), tuple(last)))

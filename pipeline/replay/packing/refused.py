@@ -26,3 +26,8 @@ class Refused(NamedTuple):
     reason: str
     detail: str
     consumer: int | None = None
+
+
+def repeated_row(seq: int) -> Refused:
+    """A row that is dropped because the same row was there before."""
+    return Refused(seq, REPEATED_ROW, "the log has the same row more than once")

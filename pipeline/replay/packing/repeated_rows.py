@@ -5,9 +5,8 @@ fault of the log. Of different rows with one seq the recorder wrote at most one:
 others are refused. The order in which they are read does not matter, because files have no order.
 """
 
-from collections import Counter
 from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
-from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW, Refused
+from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, Refused, repeated_row
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
@@ -24,7 +23,8 @@ _BY_TIME: Final = ("ts_us", *(name for name in Events._fields if name not in ("t
 _CODES: Final[dict[ChangeKind, Code]] = {"join": Code.JOIN_START, "leave": Code.LEAVE_START, "reset": Code.RESET_START}
 _SNAPSHOTS: Final = (Code.MARK_DELETE, Code.OTHER)
 
-_R = TypeVar("_R", MembershipEvent, StatsRow, SettingsRow)
+_Detail: TypeAlias = MembershipEvent | StatsRow
+_R = TypeVar("_R", _Detail, SettingsRow)
 _Content = tuple[tuple[int, ...], ...]
 """The events of one row, each as its values of `_BY_TIME`."""
 
@@ -34,63 +34,49 @@ class Once(NamedTuple):
 
     Attributes:
         events: the rows.
-        membership: what only the joins, leaves and resets among them carry.
-        snapshots: what only the snapshots among them carry.
+        details: of the joins, leaves, resets and snapshots among them.
         repeated: rows left out because the same row was there before.
-        contradicted: rows left out because another row of the same seq says something else.
+        contradicted: rows left out because another row of the same seq has other content.
     """
 
     events: NarrowEvents
-    membership: list[MembershipEvent]
-    snapshots: list[StatsRow]
+    details: list[_Detail]
     repeated: list[Refused]
     contradicted: list[Refused]
 
 
-def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: list[StatsRow]) -> Once:
+def once(events: NarrowEvents, details: list[_Detail]) -> Once:
     """At most one row for each seq, and the rows left out.
 
     Args:
-        events: at least one, in the order of seq; events made of one row are next to each other.
-        membership: the details of the joins, leaves and resets among them, in any order.
-        snapshots: the details of the snapshots among them, in any order.
+        events: in the order of seq; events made of one row are next to each other.
+        details: of the joins, leaves, resets and snapshots among them, in any order.
     """
     starts = np.flatnonzero(events.column("part") == 0)
     seq = events.column("seq")[starts]
     again = np.diff(seq, prepend=-1) == 0
     if not again.any():
-        return Once(events, membership, snapshots, [], [])
+        return Once(events, details, [], [])
     sizes = np.diff(np.append(starts, events.rows))
     unlike = _unlike_the_first(events, starts, sizes, again)
-    differ = {*seq[unlike].tolist(), *_several(membership), *_several(snapshots)}
-    in_doubt = np.isin(seq, list(differ))
-    repeated = [_repeated(int(s)) for s in seq[again & ~in_doubt]]
+    of_seq = _by_seq(details)
+    differ = {*seq[unlike].tolist(), *(at for at, rows in of_seq.items() if len(rows) > 1)}
+    repeated = [repeated_row(int(s)) for s in seq[again & ~np.isin(seq, list(differ))]]
     used = ~again
     contradicted: list[Refused] = []
-    changes, stats = _by_seq(membership), _by_seq(snapshots)
     for at in sorted(differ):
         first, end = np.searchsorted(seq, [at, at + 1])
         rows = [_content(events, starts[number], sizes[number]) for number in range(first, end)]
-        contents = Counter(rows)
-        earliest = min(contents)
+        # Rows with the same events may differ in their details.
+        fitting = {content: [row for row in of_seq.get(at, ()) if _is_of(row, content)] for content in rows}
+        earliest = min(fitting)
         used[first:end] = np.arange(end - first) == rows.index(earliest)
-        different = 0
-        for content in contents:
-            fitting_changes = [row for row in changes.get(at, ()) if _is_of(row, content)]
-            fitting_stats = [row for row in stats.get(at, ()) if _is_snapshot_of(row, content)]
-            different += max(len(fitting_changes), len(fitting_stats), 1)
-            if content == earliest:
-                used_changes, used_stats = fitting_changes[:1], fitting_stats[:1]
-        changes[at], stats[at] = used_changes, used_stats
-        repeated += [_repeated(at)] * (len(rows) - different)
+        of_seq[at] = fitting[earliest][:1]
+        different = sum(max(len(details_of), 1) for details_of in fitting.values())
+        repeated += [repeated_row(at)] * (len(rows) - different)
         contradicted += [_contradicted(at)] * (different - 1)
-    return Once(
-        events.take(np.repeat(used, sizes)),
-        [row for of_seq in changes.values() for row in of_seq],
-        [row for of_seq in stats.values() for row in of_seq],
-        sorted(repeated),
-        contradicted,
-    )
+    kept = [row for rows_of in of_seq.values() for row in rows_of]
+    return Once(events.take(np.repeat(used, sizes)), kept, sorted(repeated), contradicted)
 
 
 def settings_once(rows: list[SettingsRow], seqs: Column) -> tuple[list[SettingsRow], list[Refused], list[Refused]]:
@@ -113,7 +99,7 @@ def settings_once(rows: list[SettingsRow], seqs: Column) -> tuple[list[SettingsR
         first = min(of_seq, key=lambda row: (row.ts_us, row))
         used += [] if is_taken else [first]
         contradicted += [_contradicted(seq)] * (len(of_seq) - (not is_taken))
-        repeated += [_repeated(seq)] * (sum(row.seq == seq for row in numbered) - len(of_seq))
+        repeated += [repeated_row(seq)] * (sum(row.seq == seq for row in numbered) - len(of_seq))
     # What is put in force anew comes before what is put in force again.
     return sorted(used, key=lambda row: (row.seq, not row.anew, row.said_seq)), repeated, contradicted
 
@@ -139,15 +125,12 @@ def _content(events: NarrowEvents, start: int, size: int) -> _Content:
     return tuple(zip(*(getattr(wide, name).tolist() for name in _BY_TIME), strict=True))
 
 
-def _is_of(row: MembershipEvent, content: _Content) -> bool:
-    """Whether a membership row may have this content."""
+def _is_of(row: _Detail, content: _Content) -> bool:
+    """Whether a row with this content may have these details."""
     ts_us, code, consumer = (content[0][_BY_TIME.index(name)] for name in ("ts_us", "code", "consumer"))
+    if isinstance(row, StatsRow):
+        return row.ts_us == ts_us and code in _SNAPSHOTS
     return (row.ts_us, row.consumer, _CODES[row.kind] + row.late) == (ts_us, consumer, code)
-
-
-def _is_snapshot_of(row: StatsRow, content: _Content) -> bool:
-    """Whether a snapshot may have this content."""
-    return row.ts_us == content[0][_BY_TIME.index("ts_us")] and content[0][_BY_TIME.index("code")] in _SNAPSHOTS
 
 
 def _by_seq(rows: Iterable[_R]) -> dict[int, list[_R]]:
@@ -156,15 +139,6 @@ def _by_seq(rows: Iterable[_R]) -> dict[int, list[_R]]:
     for row in sorted(set(rows)):
         found.setdefault(row.seq, []).append(row)
     return found
-
-
-def _several(rows: Iterable[_R]) -> list[int]:
-    """The seqs with different rows."""
-    return [seq for seq, of_seq in _by_seq(rows).items() if len(of_seq) > 1]
-
-
-def _repeated(seq: int) -> Refused:
-    return Refused(seq, REPEATED_ROW, "the log has the same row more than once")
 
 
 def _contradicted(seq: int) -> Refused:

@@ -5,44 +5,33 @@ them the counts of the rows read and the different keys. Only then all subscript
 replay needs.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
 import pyarrow as pa
 
-from dispatch_audit.pipeline.arrow_stream import stream_of
+from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.replay.event_file import Put, as_they_are, events_of
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
-from dispatch_audit.pipeline.replay.packing.packed_batch import (
-    PackedBatch,
-    decode_membership,
-    decode_snapshots,
-    encode_membership,
-    encode_snapshots,
-)
-from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
-from dispatch_audit.pipeline.replay.settings.settings_row import decode_settings, encode_settings
+from dispatch_audit.pipeline.replay.packing.packed_batch import Detail, PackedBatch
+from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Published, SentByProducer
+from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 BATCH_SCHEMA: Final = (
-    "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, last_seq LONG, events BINARY, "
-    "membership STRING, snapshots STRING, published STRING, settings STRING"
+    "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, events BINARY, details STRING"
 )
 """A packed batch; its events are in the row or in a file (`event_file`)."""
 STAGED_SCHEMA: Final = f"kind INT, {BATCH_SCHEMA}"
 """A packed batch, or something else in its column `events`."""
 
-_BATCH: Final = [
-    *((name, pa.string()) for name in ("topic", "subscription", "broker")),
-    ("shared", pa.bool_()),
-    ("first_seq", pa.int64()),
-    ("last_seq", pa.int64()),
-    ("events", pa.binary()),
-    *((name, pa.string()) for name in ("membership", "snapshots", "published", "settings")),
-]
-BATCH_COLUMNS: Final = tuple(name for name, _ in _BATCH)
-BATCH_ARROW: Final = pa.schema(_BATCH)
-STAGED_ARROW: Final = pa.schema([("kind", pa.int32()), *_BATCH])
+_BATCH_ARROW: Final = arrow_schema(BATCH_SCHEMA)
+_STAGED_ARROW: Final = arrow_schema(STAGED_SCHEMA)
+BATCH_COLUMNS: Final = tuple(_BATCH_ARROW.names)
+_DETAILS: Final[tuple[type[Detail], ...]] = (MembershipEvent, StatsRow, SettingsRow)
 
 
 class StagedKind(IntEnum):
@@ -56,64 +45,49 @@ class StagedKind(IntEnum):
 
 
 def staged(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordBatch:
-    """The rows of packed batches, of `STAGED_ARROW`, with what `put` returns for their events."""
+    """The rows of packed batches, of `STAGED_SCHEMA`, with what `put` returns for their events."""
     kind = pa.repeat(pa.scalar(int(StagedKind.PACKED), pa.int32()), len(packed))
-    return pa.record_batch([kind, *encoded(packed, put).columns], schema=STAGED_ARROW)
+    return pa.record_batch([kind, *encoded(packed, put).columns], schema=_STAGED_ARROW)
 
 
-def staged_payload(kind: StagedKind, payload: bytes) -> pa.RecordBatch:
-    """The row of something else than packed batches, of `STAGED_ARROW`."""
-    return pa.RecordBatch.from_pylist([{"kind": int(kind), "events": payload}], schema=STAGED_ARROW)
-
-
-def staged_texts(file: str, begin: int, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
-    """The row of rows with their texts, of `STAGED_ARROW`.
+def staged_payload(
+    kind: StagedKind, payload: bytes, file: str | None = None, begin: int | None = None
+) -> pa.RecordBatch:
+    """The row of something else than packed batches, of `STAGED_SCHEMA`.
 
     Args:
-        file: the file.
-        begin: of its part.
-        rows: of `dispatch_audit.pipeline.trace.checks.rows_with_texts.TEXT_SCHEMA`.
+        kind: what it is.
+        payload: it.
+        file: the file that it is about.
+        begin: where the part of the file begins that it is about.
     """
-    row = {"kind": int(StagedKind.TEXTS), "topic": file, "first_seq": begin, "events": bytes(stream_of(rows))}
-    return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
-
-
-def staged_lines(file: str, begin: int, lines: int) -> pa.RecordBatch:
-    """The row of the number of lines in a part of a file, of `STAGED_ARROW`."""
-    row = {"kind": int(StagedKind.LINES), "topic": file, "first_seq": begin, "last_seq": lines}
-    return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
+    row = {"kind": int(kind), "topic": file, "first_seq": begin, "events": payload}
+    return pa.RecordBatch.from_pylist([row], schema=_STAGED_ARROW)
 
 
 def encoded(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordBatch:
-    """The rows of packed batches, of `BATCH_ARROW`, with what `put` returns for their events."""
+    """The rows of packed batches, of `BATCH_SCHEMA`, with what `put` returns for their events."""
     columns = [
-        *([getattr(batch, name) for batch in packed] for name in BATCH_COLUMNS[:6]),
+        *([getattr(batch, name) for batch in packed] for name in BATCH_COLUMNS[:5]),
         [put(encode_events(batch.events)) for batch in packed],
-        [encode_membership(batch.membership) for batch in packed],
-        [encode_snapshots(batch.snapshots) for batch in packed],
-        [encode_published(batch.published) for batch in packed],
-        [encode_settings(batch.settings) for batch in packed],
+        [_encode_details(batch) for batch in packed],
     ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, BATCH_ARROW, strict=True)]
-    return pa.record_batch(arrays, schema=BATCH_ARROW)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _BATCH_ARROW, strict=True)]
+    return pa.record_batch(arrays, schema=_BATCH_ARROW)
 
 
 def decoded(rows: Iterable[Sequence[Any]]) -> Iterator[PackedBatch]:
     """The packed batches of rows, given as values in the order of `BATCH_COLUMNS`."""
-    for topic, subscription, broker, shared, first_seq, last_seq, events, *details in rows:
-        membership, snapshots, published, settings = details
+    for topic, subscription, broker, shared, _, events, details in rows:
+        sent, mixed, *of_kinds = _tuples(json.loads(details))
         yield PackedBatch(
             topic,
             subscription,
             broker,
             shared,
-            first_seq,
-            last_seq,
             decode_events(events_of(events)),
-            decode_membership(membership),
-            decode_snapshots(snapshots),
-            decode_published(published),
-            decode_settings(settings),
+            tuple(kind._make(row) for kind, rows in zip(_DETAILS, of_kinds, strict=True) for row in rows),
+            Published(tuple(map(SentByProducer._make, sent)), tuple(map(MixedBatch._make, mixed))),
         )
 
 
@@ -121,3 +95,14 @@ def decoded_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedBatch]:
     """The packed batches of rows with `BATCH_COLUMNS`."""
     for batch in batches:
         yield from decoded(zip(*(batch.column(name).to_pylist() for name in BATCH_COLUMNS), strict=True))
+
+
+def _encode_details(batch: PackedBatch) -> str:
+    """As JSON: `published` and the details of each kind, each of them a list of its values."""
+    of_kinds = ([row for row in batch.details if type(row) is kind] for kind in _DETAILS)
+    return json.dumps([*batch.published, *of_kinds])
+
+
+def _tuples(values: list[Any]) -> tuple[Any, ...]:
+    """A list from JSON with tuples in the place of lists, at any depth."""
+    return tuple([_tuples(value) if type(value) is list else value for value in values])

@@ -5,7 +5,7 @@ This happens before packed batches are put in order, so that all later steps see
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import OF_TOPIC, apart
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, of_each_topic
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published, SentByProducer
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, TRANSFER_ROWS, Recorders, Term
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 
@@ -46,27 +45,39 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
         return parts
     events = written.wide()
     of_row = numbering.term_of(events.seq)
+    beside = [row for row in packed.details if not isinstance(row, SettingsRow)]
     published = packed.published
     for at in np.unique(of_row).tolist():
         term = numbering.terms[at]
         own = events.take(of_row == at)
         seqs = own.seq + (term.first - term.first_seq)
-        times = own.ts_us if term.until_us is None else np.minimum(own.ts_us, term.until_us)
+        times = np.minimum(own.ts_us, term.until_us)
         consumers = np.where(own.consumer >= 0, own.consumer * numbering.count + numbering.recorder, own.consumer)
+        details = [row for row in beside if numbering.index_of(row.seq) == at]
+        # The publishes of all terms are counted together.
         parts.append(
-            packed._replace(
-                first_seq=int(seqs[0]),
-                last_seq=int(seqs[-1]),
-                events=narrow(own._replace(seq=seqs, ts_us=times, consumer=consumers)),
-                membership=tuple(numbering.membership(row) for row in packed.membership if numbering.is_in(row, at)),
-                snapshots=tuple(numbering.snapshot(row) for row in packed.snapshots if numbering.is_in(row, at)),
-                settings=(),
-                # It counts the publishes of all terms, so it stays whole.
-                published=numbering.published(published),
+            packed.having(
+                own._replace(seq=seqs, ts_us=times, consumer=consumers),
+                map(numbering.numbered, details),
+                numbering.published(published),
             )
         )
         published = NOTHING
     return parts
+
+
+def of_topics_in_one_order(
+    packed: PackedBatch, topics: Iterable[str], recorders: Mapping[str, Recorders]
+) -> Iterator[PackedBatch]:
+    """The rows of a packed batch for its topic, or for each of `topics` if it holds for all, `in_one_order`.
+
+    Args:
+        packed: rows of one recorder.
+        topics: the topics that are replayed.
+        recorders: of each topic whose rows name any.
+    """
+    for of_topic in of_each_topic(packed, topics):
+        yield from in_one_order(of_topic, recorders.get(of_topic.topic, ONE))
 
 
 def _gaps(packed: PackedBatch, numbering: "_Numbering") -> PackedBatch | None:
@@ -80,43 +91,26 @@ def _gaps(packed: PackedBatch, numbering: "_Numbering") -> PackedBatch | None:
     events = events.take(np.repeat(np.arange(len(held)), [len(of_gap) for of_gap in held]))
     seqs = np.array([term.place(seq) for term, seq in zip(terms, events.seq.tolist(), strict=True)])
     ends = np.array([term.place(seq) for term, seq in zip(terms, events.entry.tolist(), strict=True)])
-    untils = np.array([np.iinfo(np.int64).max if term.until_us is None else term.until_us for term in terms])
+    untils = np.array([term.until_us for term in terms])
     order = np.argsort(seqs, kind="stable")
     events = events._replace(seq=seqs, entry=ends, ts_us=np.minimum(events.ts_us, untils)).take(order)
-    return packed._replace(
-        first_seq=int(seqs.min()),
-        last_seq=int(seqs.max()),
-        events=narrow(events),
-        membership=(),
-        snapshots=(),
-        settings=(),
-        published=NOTHING,
-    )
+    return packed.having(events)
 
 
 def _settings(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]:
     """The rows `settings` among the rows, those of each term by themselves."""
     by_term: dict[int, list[SettingsRow]] = {}
-    for row in packed.settings:
-        term = int(numbering.term_of(np.array([row.seq]))[0])
-        by_term.setdefault(term, []).append(numbering.settings(row))
+    for row in packed.details:
+        if isinstance(row, SettingsRow):
+            by_term.setdefault(numbering.index_of(row.seq), []).append(numbering.settings(row))
     return [_with_settings(packed, sorted(rows)) for _, rows in sorted(by_term.items())]
 
 
 def _with_settings(packed: PackedBatch, rows: Sequence[SettingsRow]) -> PackedBatch:
     """A packed batch with rows `settings` only."""
     seqs, times = np.array([row.seq for row in rows]), np.array([row.ts_us for row in rows])
-    blank = _blank(Code.SETTINGS, seqs, times)
     of_topic = np.array([row.shared for row in rows], dtype=np.int32) * OF_TOPIC
-    return packed._replace(
-        first_seq=int(seqs[0]),
-        last_seq=int(seqs[-1]),
-        events=narrow(blank._replace(word=of_topic)),
-        membership=(),
-        snapshots=(),
-        settings=tuple(rows),
-        published=NOTHING,
-    )
+    return packed.having(_blank(Code.SETTINGS, seqs, times)._replace(word=of_topic), rows)
 
 
 def _blank(code: Any, seqs: NDArray[np.int64], times: NDArray[np.int64]) -> Events:
@@ -154,17 +148,15 @@ class _Numbering:
         begins, ends = self.term_of(np.array([first, last])).tolist()
         return self.terms[begins : ends + 2]
 
-    def is_in(self, row: MembershipEvent | StatsRow, term: int) -> bool:
-        """Whether a row belongs to a term."""
-        return int(self.term_of(np.array([row.seq]))[0]) == term
+    def index_of(self, seq: int) -> int:
+        """The index of the term of a row."""
+        return int(self.term_of(np.array([seq]))[0])
 
-    def membership(self, row: MembershipEvent) -> MembershipEvent:
-        """A row with its new numbers."""
+    def numbered(self, row: MembershipEvent | StatsRow) -> MembershipEvent | StatsRow:
+        """The details of a row with its new numbers, those within the text of a snapshot too."""
         seq, ts_us = self._at(row.seq, row.ts_us)
-        return row._replace(seq=seq, ts_us=ts_us, consumer=self._consumer(row.consumer))
-
-    def snapshot(self, row: StatsRow) -> StatsRow:
-        """A snapshot with new numbers, within its text too."""
+        if isinstance(row, MembershipEvent):
+            return row._replace(seq=seq, ts_us=ts_us, consumer=self._consumer(row.consumer))
         term = self._term(row.seq)
         values: dict[str, Any] = json.loads(row.text)
         for name in ("seq_begin", "seq_end"):
@@ -172,13 +164,13 @@ class _Numbering:
                 values[name] = term.place(values[name])
         for consumer in values.get("consumers") or ():
             consumer["consumer"] = self._consumer(consumer["consumer"])
-        return StatsRow(*self._at(row.seq, row.ts_us), json.dumps(values))
+        return StatsRow(seq, ts_us, json.dumps(values))
 
     def settings(self, row: SettingsRow) -> SettingsRow:
         """A row with its new numbers; the term that it is in bounds them."""
         term = self._term(row.seq)
-        seq, begin = term.place(row.seq), term.place(row.seq_begin)
-        ts_us = row.ts_us if term.until_us is None else min(row.ts_us, term.until_us)
+        seq, ts_us = self._at(row.seq, row.ts_us)
+        begin = term.place(row.seq_begin)
         aside = not term.first_seq <= row.seq <= term.last_seq
         return row._replace(seq=seq, ts_us=ts_us, seq_begin=begin, said_seq=seq, aside=aside)
 
@@ -196,10 +188,10 @@ class _Numbering:
 
     def _at(self, seq: int, ts_us: int) -> tuple[int, int]:
         term = self._term(seq)
-        return seq + term.first - term.first_seq, ts_us if term.until_us is None else min(ts_us, term.until_us)
+        return term.place(seq), min(ts_us, term.until_us)
 
     def _term(self, seq: int) -> Term:
-        return self.terms[int(self.term_of(np.array([seq]))[0])]
+        return self.terms[self.index_of(seq)]
 
     def _consumer(self, number: int) -> int:
         return number * self.count + self.recorder if number >= 0 else number
@@ -224,35 +216,35 @@ class Transfers:
         """The number of seqs that are reserved for such rows."""
         return TRANSFER_ROWS * max(len(self._terms) - 1, 0)
 
-    def among(self, chunks: Iterable[PackedBatch]) -> Iterator[PackedBatch]:
+    def among(self, batches: Iterable[PackedBatch]) -> Iterator[PackedBatch]:
         """The packed batches of a group, in order, with the resets between them."""
         waiting = list(self._terms[:-1])
         rows: list[MembershipEvent] = []
-        said: list[SettingsRow] = []
-        for chunk in chunks:
-            while waiting and waiting[0].last < chunk.first_seq:
+        settings: list[SettingsRow] = []
+        for batch in batches:
+            while waiting and waiting[0].last < batch.first_seq:
                 term = waiting.pop(0)
-                if said:
-                    yield self._settings_again(said, term, chunk)
+                if settings:
+                    yield self._settings_again(settings, term, batch)
                 if not _is_over([row for row in rows if term.first <= row.seq <= term.last]):
                     self.rows += TRANSFER_ROWS
-                    yield _transfer(term, chunk)
+                    yield _transfer(term, batch)
                 rows = [row for row in rows if row.seq > term.last]
             if waiting:
-                rows += chunk.membership
-                said += chunk.settings
-            yield chunk
+                rows += (row for row in batch.details if isinstance(row, MembershipEvent))
+                settings += (row for row in batch.details if isinstance(row, SettingsRow))
+            yield batch
 
-    def _settings_again(self, said: Sequence[SettingsRow], before: Term, chunk: PackedBatch) -> PackedBatch:
+    def _settings_again(self, settings: Sequence[SettingsRow], before: Term, batch: PackedBatch) -> PackedBatch:
         """The settings of the next owner, at the place in front of its first row."""
         number = self._terms.index(before) + 1
         following = self._terms[number]
         own = [term for term in self._terms[:number] if term.recorder == following.recorder]
-        place, at_us = following.first - 1, before.until_us or 0
+        place, at_us = following.first - 1, before.until_us
         anew = SettingsRow(place, at_us, place, -1, False, False, True, "{}", "{}")
-        rows = [row for row in sorted(said) if any(term.first <= row.seq <= term.last for term in own)]
+        rows = [row for row in sorted(settings) if any(term.first <= row.seq <= term.last for term in own)]
         again = [row._replace(seq=place, ts_us=at_us, seq_begin=place, shared=False) for row in rows]
-        return _with_settings(chunk, [anew, *again])
+        return _with_settings(batch, [anew, *again])
 
 
 def _is_over(rows: Iterable[MembershipEvent]) -> bool:
@@ -262,21 +254,12 @@ def _is_over(rows: Iterable[MembershipEvent]) -> bool:
     return max(resets, default=-1) > max(joins, default=-1)
 
 
-def _transfer(term: Term, chunk: PackedBatch) -> PackedBatch:
-    """Both sides of a reset after the last row of a term, in front of the rows of the next chunk."""
-    sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us or 0
+def _transfer(term: Term, batch: PackedBatch) -> PackedBatch:
+    """Both sides of a reset after the last row of a term, in front of the rows of the next packed batch."""
+    sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us
     seqs = term.last + 1 + np.arange(TRANSFER_ROWS)
-    events = _blank(sides, seqs, np.full(TRANSFER_ROWS, at_us))
     rows = [
         MembershipEvent(int(seq), at_us, "reset", late, -1, "", False, False, (), "transfer")
         for seq, late in zip(seqs, (False, True), strict=True)
     ]
-    return chunk._replace(
-        first_seq=int(seqs[0]),
-        last_seq=int(seqs[-1]),
-        events=narrow(events),
-        membership=tuple(rows),
-        snapshots=(),
-        settings=(),
-        published=NOTHING,
-    )
+    return batch.having(_blank(sides, seqs, np.full(TRANSFER_ROWS, at_us)), rows)

@@ -9,7 +9,6 @@ Source: TRACE_FORMAT, "Several recorders"; contract 5.10.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -19,12 +18,12 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packing.events import Code
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
 from dispatch_audit.pipeline.utc import moment
 
-_PLACE_MAX: Final = 1 << 62
 _WAY_OUT: Final = (
     "synchronize the clocks of the brokers or raise trace.recorder_skew_ms; or audit the log of each recorder by itself"
 )
@@ -62,28 +61,6 @@ class Stretch(NamedTuple):
     first_us: int
     last_us: int
     consumer: int
-
-
-class _Begin(NamedTuple):
-    """The first row of a term, and its time."""
-
-    seq: int
-    us: int
-
-
-@dataclass
-class _Run:
-    """The rows that one recorder wrote as owner, without another owner in between."""
-
-    broker: str
-    first_seq: int
-    last_seq: int
-    first_us: int
-    last_us: int
-
-    def take(self, part: Stretch) -> None:
-        self.first_seq, self.last_seq = min(self.first_seq, part.first_seq), max(self.last_seq, part.last_seq)
-        self.first_us, self.last_us = min(self.first_us, part.first_us), max(self.last_us, part.last_us)
 
 
 def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
@@ -159,8 +136,8 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
     """
     parts = list(parts)
     bounds = {
-        broker: _bounds([p for p in parts if (p.broker, p.kind) == (broker, OwnershipSign.ANY)])
-        for broker in _names(parts)
+        broker: _joined(*(p for p in parts if (p.broker, p.kind) == (broker, OwnershipSign.ANY)))
+        for broker in sorted({part.broker for part in parts})
     }
     names = tuple(bounds)
     if len(names) < 2:
@@ -169,39 +146,35 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
     for broker in names:
         if all(run.broker != broker for run in runs):
             # It never owned the topic while it recorded: its rows are late, or the broker refused them.
-            any_of = bounds[broker]
-            alone = _Run(broker, any_of.first_seq, any_of.last_seq, any_of.first_us, any_of.first_us)
+            alone = bounds[broker]._replace(last_us=bounds[broker].first_us)
             at = sum(run.first_us <= alone.first_us for run in runs)
             runs.insert(max(at - 1, 0), alone)
-    begins = _begins(topic, parts, runs, skew_us)
-    until = list(accumulate((begin.us for begin in reversed(begins[1:])), min))[::-1]
+    runs = _with_arrivals(topic, parts, runs, skew_us)
+    # No term ends after the beginning of a later one.
+    until = list(accumulate((run.first_us for run in reversed(runs[1:])), min, initial=NEVER))[::-1]
     terms: list[Term] = []
     for number, run in enumerate(runs):
-        following = zip(begins[number + 1 :], runs[number + 1 :], strict=True)
-        later = [begin.seq for begin, other in following if other.broker == run.broker]
+        later = [other.first_seq for other in runs[number + 1 :] if other.broker == run.broker]
         earlier = any(other.broker == run.broker for other in runs[:number])
         terms.append(
             Term(
                 names.index(run.broker),
-                begins[number].seq if earlier else bounds[run.broker].first_seq,
+                run.first_seq if earlier else bounds[run.broker].first_seq,
                 later[0] - 1 if later else bounds[run.broker].last_seq,
                 terms[-1].last + 1 + TRANSFER_ROWS if terms else bounds[run.broker].first_seq,
-                until[number] if number < len(until) else None,
+                until[number],
             )
         )
     highest = max(terms[-1].last, (max(b.consumer for b in bounds.values()) + 1) * len(names))
-    if highest > _PLACE_MAX:
+    if highest > NEVER:
         raise TraceError(
             f"{topic}: the seqs or consumer numbers of its recorders are too large to be combined", _WAY_OUT
         )
     return Recorders(tuple(name or None for name in names), tuple(terms))
 
 
-def _names(parts: Sequence[Stretch]) -> list[str]:
-    return sorted({part.broker for part in parts})
-
-
-def _bounds(parts: Sequence[Stretch]) -> Stretch:
+def _joined(*parts: Stretch) -> Stretch:
+    """The stretch from the beginning of the first of some stretches to the end of the last."""
     return parts[0]._replace(
         first_seq=min(part.first_seq for part in parts),
         last_seq=max(part.last_seq for part in parts),
@@ -211,30 +184,30 @@ def _bounds(parts: Sequence[Stretch]) -> Stretch:
     )
 
 
-def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
-    """The runs of the owners of the topic, one after the other."""
+def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[Stretch]:
+    """The runs of the owners, one after the other: what one recorder wrote as owner without another in between."""
     owning = sorted(
         (p for p in parts if p.kind in (OwnershipSign.OWNS, OwnershipSign.SENDS, OwnershipSign.JOINED)),
         key=lambda part: (part.first_us, part),
     )
-    runs: list[_Run] = []
+    runs: list[Stretch] = []
     for part in owning:
         before = runs[-2] if len(runs) > 1 else None
         if runs and runs[-1].broker == part.broker:
-            runs[-1].take(part)
+            runs[-1] = _joined(runs[-1], part)
         elif before and before.broker == part.broker and part.first_us <= runs[-1].first_us + skew_us:
-            before.take(part)
+            runs[-2] = _joined(before, part)
         else:
-            runs.append(_Run(part.broker, part.first_seq, part.last_seq, part.first_us, part.last_us))
+            runs.append(part)
     for run, following in pairwise(runs):
         if run.last_us > following.first_us + skew_us:
             raise _overlap(topic, run.broker, following.broker, following.first_us, run.last_us)
     return runs
 
 
-def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us: int) -> list[_Begin]:
-    """The beginning of each run: its first row of an owner, or an earlier join or reset."""
-    begins: list[_Begin] = []
+def _with_arrivals(topic: str, parts: Sequence[Stretch], runs: Sequence[Stretch], skew_us: int) -> list[Stretch]:
+    """The runs, each from its first row of an owner on, or from an earlier join or reset."""
+    found: list[Stretch] = []
     for number, run in enumerate(runs):
         former_seq = max((other.last_seq for other in runs[:number] if other.broker == run.broker), default=-1)
         before = runs[number - 1] if number else run
@@ -245,8 +218,7 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
             for p in of_run
             if p.kind == OwnershipSign.ARRIVES and p.first_us >= since_us and p.first_seq < run.first_seq
         ]
-        seqs, times = [run.first_seq, *(p.first_seq for p in arrivals)], [run.first_us, *(p.first_us for p in arrivals)]
-        begins.append(_Begin(min(seqs), min(times)))
+        found.append(_joined(run, *arrivals))
         if former_seq < 0:
             continue
         # A broker that owns a topic again has lost its consumers. If it sends before any join, it never lost the topic.
@@ -254,12 +226,12 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
         joined = [
             p
             for p in of_run
-            if p.kind in (OwnershipSign.JOINED, OwnershipSign.ARRIVES) and p.first_seq >= begins[-1].seq
+            if p.kind in (OwnershipSign.JOINED, OwnershipSign.ARRIVES) and p.first_seq >= found[-1].first_seq
         ]
         orphaned = sent is not None and all(p.first_us > sent.first_us + skew_us for p in joined)
         if run.first_seq <= former_seq or orphaned:
             raise _overlap(topic, before.broker, run.broker, before.first_us, run.last_us)
-    return begins
+    return found
 
 
 def _overlap(topic: str, broker: str, other: str, since_us: int, until_us: int) -> TraceError:

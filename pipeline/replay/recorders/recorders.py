@@ -6,10 +6,15 @@ Rows of the tables contain the recorder's own seqs and numbers, and its name.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+
+_Column: TypeAlias = Sequence[Any] | NDArray[Any]
+_Columns: TypeAlias = Mapping[str, _Column]
 
 TRANSFER_ROWS: Final = 2
 """The number of places reserved after each term but the last, for both sides of the reset there."""
@@ -28,7 +33,7 @@ class Term(NamedTuple):
         first_seq: the lowest seq of the term.
         last_seq: the highest seq of the term.
         first: the place of `first_seq` in the order of the topic.
-        until_us: the end of the term, which later rows of it get as their time, in microseconds since 1970 UTC; None
+        until_us: the end of the term, which later rows of it get as their time, in microseconds since 1970 UTC; `NEVER`
             for the last term.
     """
 
@@ -36,7 +41,7 @@ class Term(NamedTuple):
     first_seq: int
     last_seq: int
     first: int
-    until_us: int | None
+    until_us: int = NEVER
 
     @property
     def last(self) -> int:
@@ -104,9 +109,7 @@ class Recorders(NamedTuple):
         term = next((term for term in reversed(own) if term.first_seq <= seq), own[0])
         return term.first + seq - term.first_seq
 
-    def in_own_numbers(
-        self, table: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]
-    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
+    def in_own_numbers(self, table: str, columns: _Columns) -> _Columns:
         """The columns of a table with the recorder of each row, and with the recorder's own seqs and numbers.
 
         An interval that continues after a transfer ends with the last row of the recorder before it.
@@ -129,9 +132,7 @@ class Recorders(NamedTuple):
             columns = self._own_numbers(columns)
         return {**self._in_terms(columns, at), "broker": [self.names[term.recorder] for term in at]}
 
-    def _own_numbers(
-        self, columns: Mapping[str, Sequence[Any] | NDArray[Any]]
-    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
+    def _own_numbers(self, columns: _Columns) -> _Columns:
         return {**columns, "consumer": [self.consumer(number) for number in columns["consumer"]]}
 
     def _of_owner(self, term: Term, consumer: int) -> Term:
@@ -140,9 +141,7 @@ class Recorders(NamedTuple):
         return next((later for later in following if later.recorder == consumer % len(self.names)), term)
 
     @staticmethod
-    def _in_terms(
-        columns: Mapping[str, Sequence[Any] | NDArray[Any]], terms: Sequence[Term]
-    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
+    def _in_terms(columns: _Columns, terms: Sequence[Term]) -> _Columns:
         own = {
             name: [None if at is None else term.seq(at) for at, term in zip(_listed(columns[name]), terms, strict=True)]
             for name in (*_BEGINS, *_ENDS)
@@ -151,7 +150,7 @@ class Recorders(NamedTuple):
         return {**columns, **own}
 
 
-def _listed(column: Sequence[Any] | NDArray[Any]) -> Sequence[Any] | NDArray[Any]:
+def _listed(column: _Column) -> _Column:
     """A column whose elements are numbers; those of an Arrow array are objects of its own."""
     return column.to_pylist() if isinstance(column, pa.Array) else column
 

@@ -4,8 +4,7 @@ They travel beside the packed events, because there are few of them and nothing 
 """
 
 import json
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -66,14 +65,3 @@ def settings_rows(rows: pa.RecordBatch) -> list[SettingsRow]:
         )
         for seq, ts_us, subscription, seq_begin, settings, sources in zip(*columns, strict=True)
     ]
-
-
-def encode_settings(rows: Iterable[SettingsRow]) -> str:
-    """The rows as JSON."""
-    return json.dumps([tuple(row) for row in rows])
-
-
-def decode_settings(text: str) -> tuple[SettingsRow, ...]:
-    """The rows that `encode_settings` wrote."""
-    found: list[Any] = json.loads(text)
-    return tuple(map(SettingsRow._make, found))

@@ -171,7 +171,7 @@ def test_publishes_stand_among_the_rows_of_the_only_subscription_of_a_batch() ->
     of_other = rows_for("other", chunk)
     assert of_other is not None
     assert of_other.events.column("seq").tolist() == [1, 3, 6]
-    assert (of_other.membership, of_other.published) == ((), chunk.published)
+    assert (of_other.details, of_other.published) == ((), chunk.published)
 
 
 def test_rows_of_one_subscription_without_a_publish_are_not_shared() -> None:

@@ -7,6 +7,7 @@ from local_replay import SKEW_US, TOPIC, Columns, Log, batches
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
@@ -48,7 +49,7 @@ def test_a_topic_that_comes_back_has_a_term_more(rows_per_batch: int | None) -> 
     assert _told(found) == [("a", 1, len(first)), ("b", 1, len(b)), ("a", len(first) + 1, len(a))]
     places = [found.terms[0].last, found.terms[1].first, found.terms[1].last, found.terms[2].first]
     assert places == [17, 20, 36, 39], "two places lie between two terms"
-    assert [term.until_us for term in found.terms] == [20 * _S, 30 * _S, None]
+    assert [term.until_us for term in found.terms] == [20 * _S, 30 * _S, NEVER]
 
 
 @pytest.mark.parametrize("ahead_us", [-8_000, 8_000])
