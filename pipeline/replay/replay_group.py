@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
-    Known,
+    GroupState,
     read_checkpoint,
     write_checkpoint,
 )
@@ -40,7 +40,7 @@ _RANGES_MAX: Final = 65_536
 
 def replay_group(
     group: Group,
-    chunks: Iterable[PackedBatch],
+    batches: Iterable[PackedBatch],
     config: ReplayConfig,
     findings_per_rule_max: int,
     *,
@@ -49,13 +49,13 @@ def replay_group(
     recorders: Recorders = ONE,
     observer: Observer | None = None,
 ) -> Iterator[tuple[str, Columns]]:
-    """Yields the name of a table and columns of at least one row for it, as soon as they are known.
+    """Yields the name of a table and columns of at least one row for it, as soon as there are any.
 
     The table `refused` gets the rows of the trace that the replay could not use, `state` what is open at the end.
 
     Args:
         group: the subscription on its topic partition.
-        chunks: all its packed batches, ordered by their first seq.
+        batches: all its packed batches, ordered by their first seq.
         config: the configuration of the replay.
         findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
         before: the state at the end of the window before; None: there is none.
@@ -68,16 +68,16 @@ def replay_group(
         StateError: this version cannot continue from `before`.
     """
     if config.recorded_by != BROKER:
-        found, recorders = outside_tables(chunks, config, findings_per_rule_max), ONE
+        found, recorders = outside_tables(batches, config, findings_per_rule_max), ONE
     else:
         if before is None:
             subscription = Subscription(config) if observer is None else observed_subscription(config, observer)
-            known = Known(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
+            state = GroupState(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
         else:
-            known = read_checkpoint(before, config)
+            state = read_checkpoint(before, config)
         # What is observed goes by the selector that it is given.
         begins = before is None and observer is None
-        found = _replayed(group, chunks, config, findings_per_rule_max, known, begins, keep_state, recorders)
+        found = _replayed(group, batches, config, findings_per_rule_max, state, begins, keep_state, recorders)
     with _named(group):
         for table, columns in found:
             if columns:
@@ -98,75 +98,75 @@ def _named(group: Group) -> Iterator[None]:
 
 def _replayed(
     group: Group,
-    chunks: Iterable[PackedBatch],
+    batches: Iterable[PackedBatch],
     claimed: ReplayConfig,
     findings_per_rule_max: int,
-    known: Known,
+    state: GroupState,
     begins: bool,
     keep_state: bool,
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the name of a table and its columns, with the replay's numbers of rows and consumers but not in texts."""
     transfers, refused = Transfers(recorders), 0
-    parts = merged(_noted(transfers.among(chunks), known.senders))
+    parts = merged(_counted(transfers.among(batches), state.producers))
     first: Sequence[Merged] = ()
     if begins:
-        replay, first = on_trial(known.replay, parts, goes_on=keep_state)
-        known = known._replace(replay=replay)
-    replay, range_ownership, senders, counted = known
-    config = replay.config
+        subscription, first = on_trial(state.subscription, parts, goes_on=keep_state)
+        state = state._replace(subscription=subscription)
+    subscription, range_ownership, producers, seen = state
+    config = subscription.config
     ended: list[OwnedRanges] = []
     for number, part in enumerate(chain(first, parts)):
-        counted.add(part)
+        seen.add(part)
         if number >= len(first):
-            replay.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)
-        ended += range_ownership.follow(replay.take_epochs())
+            subscription.feed(part)
+        ended += range_ownership.follow(subscription.take_epochs())
         if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
             yield "assignments", rows.assignments(group, ended)
             ended = []
-        of_part = [*part.contradicted, *replay.take_refused()]
+        of_part = [*part.contradicted, *subscription.take_refused()]
         refused += len(of_part)
         yield "refused", rows.refused([*part.repeated, *of_part], recorders)
     if keep_state:
-        replay.pass_time()
+        subscription.pass_time()
     else:
-        replay.close()
-    weigh_selector(replay)
-    whole = None if keep_state else replay.finish()
-    ended += range_ownership.follow([*replay.take_epochs(), *replay.open_epoch()])
+        subscription.close()
+    weigh_selector(subscription)
+    whole = None if keep_state else subscription.finish()
+    ended += range_ownership.follow([*subscription.take_epochs(), *subscription.open_epoch()])
     if keep_state:
-        payload = write_checkpoint(known, claimed)
+        payload = write_checkpoint(state, claimed)
         yield "state", columns_of([{"version": STATE_VERSION, "payload": payload}])
-    counted.leave_out(transfers.rows, transfers.places)
-    found = replay.so_far() if whole is None else whole
+    seen.leave_out(transfers.rows, transfers.places)
+    found = subscription.so_far() if whole is None else whole
     if recorders is not ONE:
         found = dataclasses.replace(found, recorders=recorders)
     yield "assignments", rows.assignments(group, [*ended, *range_ownership.going_on()])
-    of_rest = replay.take_refused()
+    of_rest = subscription.take_refused()
     yield "refused", rows.refused(of_rest, recorders)
     refused += len(of_rest)
     context = FindingContext(found, config)
-    findings = [*findings_by_rule(context, findings_per_rule_max), mixed_key_batches(senders, recorders)]
+    findings = [*findings_by_rule(context, findings_per_rule_max), mixed_key_batches(producers, recorders)]
     held = Counter[About]()
     if keep_state:
         to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)
         held = rows.held_back(findings, findings_by_rule(FindingContext(to_the_end, config), 1))
-    coverage = rows.coverage(counted, refused, found.seen, found.monitor.left_out.total())
+    coverage = rows.coverage(seen, refused, found.seen, found.monitor.left_out.total())
     yield "violations", rows.violations(findings, findings_per_rule_max)
     for table, found_rows in (
         ("metrics", rows.metrics(config.profile.rules, findings, coverage["completeness"])),
-        ("coverage", [coverage | rows.answers(context, findings, counted, refused, held)]),
+        ("coverage", [coverage | rows.answers(context, findings, seen, refused, held)]),
         ("draining", rows.draining(found)),
         ("blocking", rows.blocking(found)),
         ("capacity", rows.capacity(found.monitor.samples)),
         ("consumers", rows.consumers(found)),
         ("hot_keys", rows.hot_keys(found, config.hot_keys_max)),
-        ("producers", rows.producers(senders)),
+        ("producers", rows.producers(producers)),
     ):
         yield table, columns_of(found_rows)
 
 
-def _noted(chunks: Iterable[PackedBatch], senders: Producers) -> Iterator[PackedBatch]:
-    for chunk in chunks:
-        senders.add(chunk.published)
-        yield chunk
+def _counted(batches: Iterable[PackedBatch], producers: Producers) -> Iterator[PackedBatch]:
+    for batch in batches:
+        producers.add(batch.published)
+        yield batch

@@ -683,7 +683,7 @@ def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:
     epochs: list[PlacedEpoch] = []
     refused: list[Refused] = []
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
-        subscription.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)
+        subscription.feed(part)
         epochs += subscription.take_epochs()
         refused += [*part.repeated, *part.contradicted, *subscription.take_refused()]
     found = subscription.finish()

@@ -1,9 +1,9 @@
-"""What a replay knows at the end of a window, as bytes from which the next window goes on.
+"""The state of a replay at the end of a window, as bytes from which the next window goes on.
 
 It is data: one JSON document and arrays, made of objects whose classes are `checkpointed`. Reading builds nothing else
 and runs nothing. What the numbers in the arrays mean is not checked: a checksum guards them against damage, but not
-against somebody who may write to the table of states. The configuration, which the caller says anew each time, is not
-in it.
+against a writer with access to the table of states. The configuration is not in it, because the caller gives it each
+time.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
@@ -35,7 +35,7 @@ from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, 
 STATE_VERSION: Final = 27
 """The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
 
-# The modules of `Known` import every class that a replay is made of.
+# The modules of `GroupState` import every class that a replay is made of.
 SCHEMA: Final = Schema(
     KINDS,
     {
@@ -62,42 +62,42 @@ _LENGTH_BYTES: Final = 8
 _LEVEL: Final = 1
 
 
-class Known(NamedTuple):
-    """What is known of one group.
+class GroupState(NamedTuple):
+    """The state of the replay of one group.
 
     Attributes:
-        replay: of its rows.
-        range_ownership: of its ranges of hashes.
-        senders: what was published.
-        counted: the rows.
+        subscription: the replay of its rows.
+        range_ownership: the owners of its ranges of hashes.
+        producers: what producers sent.
+        seen: the counts of its rows.
     """
 
-    replay: Subscription
+    subscription: Subscription
     range_ownership: RangeOwnership
-    senders: Producers
-    counted: RowsSeen
+    producers: Producers
+    seen: RowsSeen
 
 
-def write_checkpoint(known: Known, config: ReplayConfig) -> bytes:
-    """Returns what is known, without what was reported already; `known` stays as it is.
+def write_checkpoint(state: GroupState, config: ReplayConfig) -> bytes:
+    """Returns a state as bytes, without what was reported already; `state` stays as it is.
 
     Args:
-        known: of one group.
+        state: of one group.
         config: as the trace claims it; that of the replay may have another selector.
 
     Raises:
         TypeError: a class of the replay is not `checkpointed`, or has attributes that it does not declare.
     """
-    own = known.replay.config
+    own = state.subscription.config
     given = _given(own)
-    copy = Known(*decode(encode(tuple(known), SCHEMA, given), SCHEMA, given))
-    copy.replay.forget()
-    copy.senders.forget()
-    copy.counted.forget()
+    copy = GroupState(*decode(encode(tuple(state), SCHEMA, given), SCHEMA, given))
+    copy.subscription.forget()
+    copy.producers.forget()
+    copy.seen.forget()
     return _packed(encode(tuple(copy), SCHEMA, given), None if own == config else selector_of(own))
 
 
-def read_checkpoint(payload: bytes, config: ReplayConfig) -> Known:
+def read_checkpoint(payload: bytes, config: ReplayConfig) -> GroupState:
     """Returns what `write_checkpoint` wrote.
 
     Args:
@@ -108,7 +108,7 @@ def read_checkpoint(payload: bytes, config: ReplayConfig) -> Known:
         StateError: it is something else, was written by another version, or was damaged.
     """
     if not payload.startswith(_BEGINNING):
-        raise StateError("the state of the window before is none, or one of an older version", _WAY_OUT)
+        raise StateError("the state of the window before is no checkpoint, or one of an older version", _WAY_OUT)
     try:
         encoded = _unpacked(payload)
         selector = encoded.document["selector"]
@@ -123,12 +123,12 @@ def _given(config: ReplayConfig) -> dict[str, object]:
     return {"config": config, "profile": config.profile}
 
 
-def _checked(found: Any) -> Known:
-    known = Known(*found)
-    for value, of in zip(known, Known.__annotations__.values(), strict=True):
+def _checked(found: Any) -> GroupState:
+    state = GroupState(*found)
+    for value, of in zip(state, GroupState.__annotations__.values(), strict=True):
         if type(value) is not of:
             raise ValueError(f"{type(value).__name__} stands for {of.__name__}")
-    return known
+    return state
 
 
 def _packed(encoded: Encoded, selector: OtherSelector | None) -> bytes:
@@ -152,7 +152,7 @@ def _unpacked(payload: bytes) -> Encoded:
         raise ValueError(f"it is of version {document['version']}, not {STATE_VERSION}")
     described = dtypes_of(document, SCHEMA)
     if text_end + sum(dtype.itemsize * size for dtype, size in described) != len(raw):
-        raise ValueError("its arrays are shorter or longer than it says")
+        raise ValueError("its arrays are shorter or longer than its document says")
     arrays, at = [], text_end
     for dtype, size in described:
         arrays.append(np.frombuffer(raw, dtype, size, at))

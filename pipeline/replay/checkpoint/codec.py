@@ -114,7 +114,7 @@ class _Encoder:
             return {"array": self._array(thing)}
         tag = _TAGS_OF_DICTS.get((of, getattr(thing, "default_factory", None)))
         if tag is None:
-            raise TypeError(f"{of.__qualname__} is nothing that a state is made of")
+            raise TypeError(f"a checkpoint holds no {of.__qualname__}")
         return {tag: [self._items(tuple(thing)), self._items(tuple(thing.values()))]}
 
     def _items(self, values: Sequence[Any]) -> Any:

@@ -41,7 +41,7 @@ class Schema:
         """
         name: str = self._name_of.get(fields_of(array.dtype), "") if array.dtype.names else array.dtype.str
         if name not in self.dtypes or array.ndim != 1:
-            raise TypeError(f"an array of {array.dtype}, {array.ndim}-dimensional, is nothing that a state is made of")
+            raise TypeError(f"a checkpoint holds no {array.ndim}-dimensional array of {array.dtype}")
         return name
 
 

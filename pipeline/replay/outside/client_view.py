@@ -1,7 +1,7 @@
 """What a client saw: the order of a key's entries at each consumer, and keys that two consumers worked on at one time.
 
 Both are shown and not proven. The broker may have sent an older entry later with good reason (contract 9.3): its former
-consumer left while a replay read was in flight (E7), or a seek, an unload or a reconnect came in between (E3, E9). A
+consumer left while a replay read was in flight (E7), or a seek, an unload or a reconnect was in between (E3, E9). A
 client sees none of these. An application sees the result in any case, and may want to know.
 
 Only entries with a recorded key take part. A recorder leaves the key out where it says nothing: messages of a batch are
@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.errors import LimitError
-from dispatch_audit.pipeline.replay.outside.received import ReceivedEntries
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 
 Key = int
-Position = tuple[int, int]
 
 
 class Receive(NamedTuple):
@@ -39,6 +38,23 @@ class Pair(NamedTuple):
 
     receive: Receive
     earlier: Receive
+
+
+class _EntrySet:
+    """Entries, with a bit for each entry of a ledger: a ledger has at most some ten thousand."""
+
+    def __init__(self) -> None:
+        self._of_ledger: dict[int, bytearray] = {}
+
+    def add(self, ledger: int, entry: int) -> bool:
+        """Adds an entry; returns whether it is new."""
+        bits = self._of_ledger.setdefault(ledger, bytearray())
+        at, mask = entry >> 3, 1 << (entry & 7)
+        if at >= len(bits):
+            bits.extend(bytes(at + 1 - len(bits)))
+        is_new = not bits[at] & mask
+        bits[at] |= mask
+        return is_new
 
 
 @dataclass
@@ -66,7 +82,7 @@ class ClientView:
     compared: int = 0
     checked: int = 0
     unkeyed: int = 0
-    _seen: dict[int, ReceivedEntries] = field(default_factory=dict)
+    _seen: dict[int, _EntrySet] = field(default_factory=dict)
     _newest: dict[tuple[int, Key], Receive] = field(default_factory=dict)
     _open: dict[Key, dict[tuple[int, Position], Receive]] = field(default_factory=dict)
     _keys: dict[Position, Key] = field(default_factory=dict)
@@ -88,7 +104,7 @@ class ClientView:
             while ahead and ahead[0].seq <= seq:
                 lost, self._lost_until_seq = True, max(self._lost_until_seq, ahead.popleft().until_seq)
             if lost:
-                # Rows that would settle what is open, or that came in between, may be missing.
+                # Rows that would settle what is open, or that lie in between, may be missing.
                 self._forget()
             position = (ledger, entry)
             if code == Code.DISPATCH_END:
@@ -132,7 +148,7 @@ class ClientView:
                 f"more than {self.open_max} received messages are open at seq {receive.seq}",
                 "raise limits.open_entries_max",
             )
-        is_new = self._seen.setdefault(receive.consumer, ReceivedEntries()).add(*receive.position)
+        is_new = self._seen.setdefault(receive.consumer, _EntrySet()).add(*receive.position)
         if receive.redelivered or not is_new:
             return
         self.compared += 1

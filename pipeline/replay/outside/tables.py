@@ -45,12 +45,12 @@ _TWO_HOLDERS: Final = _Shown(
 
 
 def outside_tables(
-    chunks: Iterable[PackedBatch], config: ReplayConfig, findings_per_rule_max: int
+    batches: Iterable[PackedBatch], config: ReplayConfig, findings_per_rule_max: int
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the name of a table and its columns.
 
     Args:
-        chunks: all its packed batches, ordered by their first seq.
+        batches: all its packed batches, ordered by their first seq.
         config: the configuration of the replay.
         findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
 
@@ -59,7 +59,7 @@ def outside_tables(
     """
     view, counted = ClientView(config.open_entries_max), RowsSeen(config.skew_us)
     refused, listed = 0, set[int]()
-    for part in merged(chunks):
+    for part in merged(batches):
         counted.add(part)
         if config.recorded_by == CLIENT:
             view.feed(part.events, part.membership, part.gaps)

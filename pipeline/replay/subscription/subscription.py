@@ -8,12 +8,11 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
-from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_recorded, leaves_are_recorded
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
@@ -51,29 +50,16 @@ class Subscription:
         """The last row that has taken effect; -1: none has."""
         return self.loop.membership.released_seq
 
-    def feed(
-        self,
-        events: Events,
-        rows: Sequence[MembershipEvent],
-        snapshots: Sequence[StatsRow],
-        gaps: Sequence[Gap] = (),
-        settings: Sequence[SettingsRow] = (),
-    ) -> None:
-        """Takes the next rows in the order of seq.
-
-        Args:
-            events: the rows.
-            rows: the details of the joins, leaves and resets among them.
-            snapshots: the details of the snapshots among them.
-            gaps: the gaps that begin among them.
-            settings: the rows `settings` among them.
-        """
+    def feed(self, part: Merged) -> None:
+        """Takes the next rows in the order of seq."""
+        events, gaps = part.events, part.gaps
         for gap in gaps:
             self.loop.missing.announce(gap)
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
-        self.loop.apply(self.loop.membership.push(events, rows, self._filled(snapshots, gaps), gaps, settings))
+        snapshots = self._filled(part.snapshots, gaps)
+        self.loop.apply(self.loop.membership.push(events, part.membership, snapshots, gaps, part.settings))
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
         """The snapshots with the ranges that they leave out because they are those of the snapshot before."""

@@ -46,7 +46,7 @@ def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tu
         if part is None:
             return _chosen(replay, kept, NEVER, final=not goes_on), kept
         kept.append(part)
-        _feed(replay, part)
+        replay.feed(part)
         before, rows = rows, rows + part.events.seq.size
         if before < TRIAL_ROWS <= rows:
             # However the rows are cut into parts, the same ones decide.
@@ -65,7 +65,7 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
     for other in other_selectors(claimed.config, against.against, names):
         replay = Subscription(other.applied(claimed.config))
         for part in kept:
-            _feed(replay, part)
+            replay.feed(part)
         if final:
             replay.close()
         # All hashes of one consumer look alike in many releases, so one snapshot does not show that it is another one.
@@ -89,7 +89,3 @@ def weigh_selector(replay: Subscription) -> None:
     if against.rules_out:
         loop.settings.contradict(none_shown(replay.config, against))
         loop.disown(UNKNOWN_SELECTOR)
-
-
-def _feed(replay: Subscription, part: Merged) -> None:
-    replay.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)

@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     SCHEMA,
     STATE_VERSION,
-    Known,
+    GroupState,
     read_checkpoint,
     write_checkpoint,
 )
@@ -85,7 +85,7 @@ def payload_with(document: Any, arrays: bytes) -> bytes:
     return payload_of()[:HEAD] + zlib.compress(len(text).to_bytes(8, "little") + text + arrays, 1)
 
 
-def read_or_refused(payload: bytes) -> Known | None:
+def read_or_refused(payload: bytes) -> GroupState | None:
     """What was read; None: it was refused as it has to be."""
     try:
         return read_checkpoint(payload, config_of())
@@ -95,7 +95,7 @@ def read_or_refused(payload: bytes) -> Known | None:
         return None
 
 
-def is_as_in(known: Known, payload: bytes, config: ReplayConfig) -> bool:
+def is_as_in(known: GroupState, payload: bytes, config: ReplayConfig) -> bool:
     """Whether that is known which a checkpoint holds, to the last attribute and byte."""
     document, arrays = encode(tuple(known), SCHEMA, {"config": config, "profile": config.profile})
     written, rest = document_of(payload)
@@ -117,7 +117,7 @@ def test_equal_states_have_equal_bytes_and_writing_changes_none() -> None:
 
 def test_a_group_of_which_nothing_is_known_has_a_checkpoint() -> None:
     config = config_of("3.0.7")
-    known = Known(Subscription(config), RangeOwnership(), Producers(), RowsSeen(SKEW_US))
+    known = GroupState(Subscription(config), RangeOwnership(), Producers(), RowsSeen(SKEW_US))
     payload = write_checkpoint(known, config)
     assert is_as_in(read_checkpoint(payload, config), payload, config)
 
@@ -152,7 +152,7 @@ def test_a_checkpoint_names_kinds_and_fields_and_no_module() -> None:
 
 def test_objects_that_belong_together_still_do() -> None:
     known: Any = read_checkpoint(payload_of(), config_of())
-    replay = known.replay
+    replay = known.subscription
     assert replay.loop.membership._changes._held is replay.loop.membership._held
     assert replay.loop.snapshots.comparison._places is replay.loop.dispatcher.consumers.of
     assert replay._config is config_of()
@@ -187,7 +187,7 @@ def test_bytes_that_were_exchanged_on_purpose_build_nothing_else(at: int, instea
     at %= end
     raw[at : at + len(instead)] = instead
     known = read_or_refused(payload_of()[:HEAD] + zlib.compress(bytes(raw), 1))
-    assert known is None or type(known.replay) is Subscription
+    assert known is None or type(known.subscription) is Subscription
 
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
@@ -243,7 +243,7 @@ def test_a_document_with_another_value_builds_nothing_else(data: st.DataObject, 
     places = _places_in(document)
     places[data.draw(st.integers(0, len(places) - 1))](value)
     known = read_or_refused(payload_with(document, arrays))
-    assert known is None or type(known.replay) is Subscription
+    assert known is None or type(known.subscription) is Subscription
 
 
 def test_values_within_each_other_without_end_are_refused() -> None:

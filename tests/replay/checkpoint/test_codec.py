@@ -184,7 +184,7 @@ def test_what_no_kind_names_is_not_written() -> None:
     matrix = np.zeros((2, 2), dtype=np.int64)
     strangers: list[object] = [Stranger(), Stranger, len, Colour.RED, b"bytes", 1j, OrderedDict(), defaultdict(dict)]
     for stranger in (*strangers, matrix, np.zeros(1), np.array([None]), np.zeros(1, dtype=[("a", np.int64)])):
-        with pytest.raises(TypeError, match="is nothing that a state is made of"):
+        with pytest.raises(TypeError, match="a checkpoint holds no"):
             encode([stranger], SCHEMA, {})
 
 

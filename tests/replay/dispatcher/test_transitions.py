@@ -70,7 +70,7 @@ def _state_of(log: Log) -> str:
     config = ReplayConfig(profile, "4.0.8", profile.broker(AUTO_SPLIT), SKEW_US, 1_000)
     subscription = Subscription(config)
     for part in merged(sorted(chunks_of([log.rows], config)[GROUP], key=lambda batch: batch.first_seq)):
-        subscription.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)
+        subscription.feed(part)
     entries = subscription.loop.dispatcher._state.entries
     found = entries[(entries.ledger == 1) & (entries.entry == 1)]
     if found.size == 0:
