@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradict
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, named
-from dispatch_audit.pipeline.replay.trial.shown import SelectorEvidence
+from dispatch_audit.pipeline.replay.trial.selector_evidence import SelectorEvidence
 
 UNKNOWN_SELECTOR: Final = "the broker routes hashes by another selector than the trace claims, and which one is unknown"
 _EVIDENCE_MAX: Final = 3
@@ -20,7 +20,7 @@ def settings_of(config: ReplayConfig) -> tuple[str, ...]:
     return (CONSISTENT_HASHING, REPLICA_POINTS) if rings else (CONSISTENT_HASHING,)
 
 
-def another_shown(config: ReplayConfig, other: OtherSelector, against: SelectorEvidence) -> list[Contradiction]:
+def other_selector_found(config: ReplayConfig, other: OtherSelector, against: SelectorEvidence) -> list[Contradiction]:
     """The contradicted claims where another selector explains the rows: one for each setting.
 
     Args:
@@ -43,7 +43,7 @@ def another_shown(config: ReplayConfig, other: OtherSelector, against: SelectorE
     ]
 
 
-def none_shown(config: ReplayConfig, against: SelectorEvidence) -> Contradiction:
+def no_selector_found(config: ReplayConfig, against: SelectorEvidence) -> Contradiction:
     """The contradicted claim where no known selector explains the rows."""
     at, evidence, found = _evidence(config, against)
     return Contradiction(

@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
-from dispatch_audit.pipeline.replay.trial.shown_points import shown_points
+from dispatch_audit.pipeline.replay.trial.ring_points import points_in
 
 VERSION: Final = "pulsar_version"
 # Two namesakes, because releases differ in how they number them, and so many consumers that ring points collide.
@@ -30,7 +30,7 @@ _SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
 
 
 class OtherSelector(NamedTuple):
-    """A selector, by what the trace would have to say for a replay to go by it.
+    """A selector, as what a trace has to claim so that it is replayed with it.
 
     Attributes:
         profile: the name of the profile.
@@ -43,12 +43,12 @@ class OtherSelector(NamedTuple):
     settings: Mapping[str, SettingValue]
 
     def applied(self, config: ReplayConfig) -> ReplayConfig:
-        """The configuration of a replay of the trace that goes by this selector."""
+        """The configuration of a replay with this selector."""
         profile, former = profiles()[self.profile], config.profile.settings
-        said = {
+        given = {
             name: value for name, value in config.broker.items() if name in config.given or value != former.get(name)
         }
-        broker = {**profile.broker(said), **self.settings}
+        broker = {**profile.broker(given), **self.settings}
         return replace(config, profile=profile, version=self.version, broker=broker)
 
     def is_of_release(self, config: ReplayConfig) -> bool:
@@ -120,7 +120,7 @@ def _profiles(config: ReplayConfig) -> Iterator[tuple[Profile, str]]:
     # The nearest release first; a dispatcher that is only there for those who ask for it is the unlikelier one.
     for _, profile in sorted(enumerate(every.values()), key=lambda both: (both[1].classic, abs(both[0] - here))):
         if profile.name not in claimed:
-            # The oldest release of a line has the most flaws, so the audit says of none that it cannot be there.
+            # The oldest release of a line has the most flaws, so the audit rules none of them out.
             yield profile, profile.from_version
 
 
@@ -160,5 +160,5 @@ def _points(
     profile: Profile, config: ReplayConfig, reported: Sequence[ReportedAssignment], names: Mapping[int, str]
 ) -> list[int]:
     """The numbers of ring points to try: the claimed one, the default, and those that the reports show."""
-    shown = shown_points(profile, reported, names)
+    shown = points_in(profile, reported, names)
     return list(dict.fromkeys((config.points, DEFAULT_POINTS, *shown)))

@@ -1,12 +1,12 @@
 """Decides from the first rows of a subscription by which selector it is replayed.
 
-The replay begins with the selector that the trace claims. Once it has given several consumers the ranges that a
-snapshot reports, it is the broker's, and nothing more is done: this is nearly every trace, at its first snapshots. If
-snapshots or dispatches contradict it, the same rows are replayed with the other selectors that may give what is
-reported; one that explains what the claimed one does not takes its place from the first row on. So rows are kept until
-the selector is confirmed, about `TRIAL_ROWS` of them at most.
+The replay begins with the selector that the trace claims. Once a snapshot of several consumers reports the ranges that
+this selector gives them, it is confirmed; nearly every trace confirms it in its first snapshots. If snapshots or
+dispatches contradict it, the same rows are replayed with the other selectors that may give the reported ranges, and the
+first that explains them takes its place from the first row on. So rows are kept until the selector is confirmed, about
+`TRIAL_ROWS` of them at most.
 
-If no selector that is known explains the rows, or the contradiction shows only later, the owners of hashes are open.
+If no known selector explains the rows, or the contradiction shows only later, the owners of hashes are undecided.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.contradictions import (
     UNKNOWN_SELECTOR,
-    another_shown,
-    none_shown,
+    no_selector_found,
+    other_selector_found,
     settings_of,
 )
 from dispatch_audit.pipeline.replay.trial.other_selectors import other_selectors
-from dispatch_audit.pipeline.replay.trial.shown import shown_by
+from dispatch_audit.pipeline.replay.trial.selector_evidence import evidence_of
 
 TRIAL_ROWS: Final = 1 << 17
 """The number of rows after which the claimed selector stays if nothing contradicts it."""
@@ -55,10 +55,10 @@ def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tu
 
 
 def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bool) -> Subscription:
-    """The replay that goes on: the claimed one, or one by the selector that the rows up to `until` show."""
+    """The replay that goes on: by the claimed selector, or by another one that explains the rows up to `until`."""
     if final:
         claimed.close()
-    against = shown_by(claimed, until)
+    against = evidence_of(claimed, until)
     if not against.contradicts:
         return claimed
     names = {number: stay.row.name for number, stay in claimed.loop.membership.stays.items()}
@@ -70,22 +70,22 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
             replay.close()
         # All hashes of one consumer look alike in many releases, so one snapshot does not show that it is another one.
         alone_min = 1 if other.is_of_release(claimed.config) else 2
-        if shown_by(replay, until).explains(against, alone_min):
-            for contradiction in another_shown(claimed.config, other, against):
+        if evidence_of(replay, until).explains(against, alone_min):
+            for contradiction in other_selector_found(claimed.config, other, against):
                 replay.loop.settings.contradict(contradiction)
             return replay
     return claimed
 
 
 def weigh_selector(replay: Subscription) -> None:
-    """Notes, in front of the result of a window, whether the broker contradicts the selector of the replay."""
+    """Notes, before the result of a window, whether the broker contradicts the selector of the replay."""
     loop = replay.loop
     if loop.reported.confirmed or loop.reported.seen:
         for name in settings_of(replay.config):
             loop.settings.compared(name)
     if loop.reported.confirmed or loop.membership.owners.unknown:
         return
-    against = shown_by(replay, NEVER)
+    against = evidence_of(replay, NEVER)
     if against.rules_out:
-        loop.settings.contradict(none_shown(replay.config, against))
+        loop.settings.contradict(no_selector_found(replay.config, against))
         loop.disown(UNKNOWN_SELECTOR)

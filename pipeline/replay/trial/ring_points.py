@@ -1,5 +1,6 @@
 """The number of ring points of a consumer, as the ends of reported hash ranges show it (contract 2.1)."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -17,8 +18,8 @@ _REPORTS_MAX: Final = 5
 _ROUND: Final = (100, 50, 10, 5, 1)
 
 
-def shown_points(profile: Profile, reported: Sequence[ReportedAssignment], names: Mapping[int, str]) -> list[int]:
-    """Numbers of points that explain where the reported ranges end, the roundest first; none: no number does.
+def points_in(profile: Profile, reported: Sequence[ReportedAssignment], names: Mapping[int, str]) -> list[int]:
+    """The numbers of points of a consumer that explain where the reported ranges end, the roundest first; perhaps none.
 
     Args:
         profile: the profile whose ring it is.
@@ -42,16 +43,9 @@ def shown_points(profile: Profile, reported: Sequence[ReportedAssignment], names
 def _least_points(profile: Profile, name: str, ends: Iterable[int]) -> int:
     """The lowest number of points of a consumer among which are all ends of its ranges; 0: there is none."""
     wanted = np.array(sorted(ends), dtype=np.int64)
-    low, high = 0, _POINTS_MAX
-    if not np.isin(wanted, _ring(profile, name, high)).all():
-        return 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        if np.isin(wanted, _ring(profile, name, middle)).all():
-            high = middle
-        else:
-            low = middle
-    return high if wanted.size else 0
+    numbers = range(1, _POINTS_MAX + 1)
+    least = bisect_left(numbers, True, key=lambda points: bool(np.isin(wanted, _ring(profile, name, points)).all()))
+    return numbers[least] if wanted.size and least < _POINTS_MAX else 0
 
 
 def _ring(profile: Profile, name: str, points: int) -> Int64Array:

@@ -1,4 +1,4 @@
-"""How far snapshots and dispatches agree with the selector by which a subscription is replayed."""
+"""The evidence for and against the selector by which a subscription is replayed: snapshots and dispatches."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -9,8 +9,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, chosen
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
-# So many hashes that go to another consumer than the owner, each to one or more, are no mistakes of a broker that
-# another selector explains by chance: with two consumers it explains one of them in two.
+# From so many misrouted hashes on, another selector does not explain them by chance: with two consumers it explains
+# one hash in two.
 _MISROUTED_MIN: Final = 10
 _SNAPSHOTS_MIN: Final = 3
 
@@ -19,10 +19,10 @@ class SelectorEvidence(NamedTuple):
     """What rows show of the selector of a replay.
 
     Attributes:
-        agreeing: whether a snapshot of several consumers reports what the replay has.
-        alone: the number of snapshots of a single consumer that do.
-        differing: the reported assignments that do not, where the rows determine those of the replay.
-        open: those that do not where the rows leave them open, at the beginning of a trace that does not begin with the
+        agreeing: whether a snapshot of several consumers reports the hash ranges that the replay has.
+        alone: the number of snapshots of a single consumer that report them.
+        differing: the reported assignments that differ, where the rows determine those of the replay.
+        open: those that differ where the rows leave them open, at the beginning of a trace that does not begin with the
             first join.
         misrouted: the dispatches to another consumer than the owner, where the owner is not open.
         misrouted_hashes: how many different pairs of hash and receiver they have.
@@ -50,16 +50,16 @@ class SelectorEvidence(NamedTuple):
         return self.differing or self.open
 
     def explains(self, against: "SelectorEvidence", alone_min: int) -> bool:
-        """Whether this selector explains what contradicts the claimed one, but for mistakes that a broker may make.
+        """Whether this selector explains what contradicts the claimed one, except for mistakes that a broker may make.
 
         Args:
-            against: what is shown of the claimed selector.
-            alone_min: so many snapshots of a single consumer are enough, if there are none of several.
+            against: the evidence about the claimed selector.
+            alone_min: how many snapshots of a single consumer are enough, if there are none of several.
         """
         if len(self.misrouted) > max(1, len(against.misrouted) // 20):
             return False
         if against.against:
-            # Consumers that came and went before the trace cannot make a selector give the very ranges of another one.
+            # Consumers that left before the trace began cannot make a selector give exactly the ranges of another one.
             return (self.agreeing or self.alone >= alone_min) and 10 * len(self.differing) <= len(against.against)
         return against.misrouted_hashes >= _MISROUTED_MIN
 
@@ -79,8 +79,8 @@ class SelectorEvidence(NamedTuple):
         return elsewhere and self.misrouted_hashes >= 5 * _MISROUTED_MIN
 
 
-def shown_by(replay: Subscription, until: int) -> SelectorEvidence:
-    """How far the rows up to a seq agree with the selector of a replay; nothing is shown of declared ranges."""
+def evidence_of(replay: Subscription, until: int) -> SelectorEvidence:
+    """The evidence in the rows up to a seq about the selector of a replay; there is none where ranges are declared."""
     loop = replay.loop
     if not loop.membership.owners.routes_by_selector:
         return SelectorEvidence(False, 0, (), (), (), 0, 0)
