@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,11 @@ def test_a_child_that_has_ended_counts_and_what_was_before_does_not() -> None:
         process.stdout.readline()
         tree = ProcessTree(process.pid)
         tree.begin()
-        for asked, is_done in (
+        steps: list[tuple[str, Callable[[], bool]]] = [
             ("go\n", lambda: tree.used().cpu_python_s >= 0.4),
             ("end\n", lambda: len(tree._processes()) == 1),
-        ):
+        ]
+        for asked, is_done in steps:
             process.stdin.write(asked)
             process.stdin.flush()
             latest = time.monotonic() + 60

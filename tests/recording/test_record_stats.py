@@ -215,7 +215,8 @@ def test_acknowledged_ranges_and_policies_in_force_are_recorded(
     def is_in_force() -> bool:
         statistics = asked(broker, topic, "stats")["subscriptions"]["ks"]
         cursor = asked(broker, topic, "internalStats")["cursors"]["ks"]
-        return statistics["unackedMessages"] == 6 and cursor["totalNonContiguousDeletedMessagesRange"] == 2
+        counted = statistics["unackedMessages"], cursor["totalNonContiguousDeletedMessagesRange"]
+        return counted == (6, 2)
 
     wait_until(is_in_force, "three acknowledgements")
     arguments = ("--admin-url", broker.admin_url, "--namespace", "public/default", "--out", trace, "--count", "1")
