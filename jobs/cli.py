@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
 import typer
+from pydantic import ValidationError
 
 from dispatch_audit.jobs.commands.audit import audit
 from dispatch_audit.jobs.commands.convert import convert
@@ -24,6 +25,7 @@ from dispatch_audit.jobs.commands.simulate import simulate
 from dispatch_audit.jobs.commands.validate import validate
 from dispatch_audit.jobs.commands.what_if import what_if
 from dispatch_audit.jobs.stderr import NAME, Stderr
+from dispatch_audit.pipeline.messages.model_errors import value_in_words
 from dispatch_audit.pipeline.run.run_key import code_version
 
 _USAGE = 2
@@ -52,7 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         sys.exit(app(args=arguments, prog_name=NAME, standalone_mode=False))
     except typer.TyperException as error:
-        sys.exit(Stderr("text").error(f"{error.format_message().rstrip('.')}; see {NAME} --help", _USAGE))
+        sys.exit(Stderr("text").error(f"{_in_words(error).rstrip('.')}; see {NAME} --help", _USAGE))
+
+
+def _in_words(error: typer.TyperException) -> str:
+    """Returns what is wrong with the arguments: pydantic, which reads their values, speaks of Python's."""
+    if isinstance(error, typer.BadParameter) and isinstance(error.__cause__, ValidationError) and error.param:
+        return value_in_words(error.param.opts[0], error.__cause__)
+    return error.format_message()
 
 
 def _show_version(wanted: bool) -> None:

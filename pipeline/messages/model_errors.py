@@ -52,6 +52,18 @@ def in_words(error: ValidationError, given: object, model: type[BaseModel]) -> s
     return f"{name} is {shown(faults[0]['input'])}, {joined}"
 
 
+def value_in_words(name: str, error: ValidationError) -> str:
+    """Returns what is wrong with a single value as a sentence without an end: `--findings is "x", no whole number`.
+
+    Args:
+        name: of what has the value.
+        error: of pydantic.
+    """
+    fault = error.errors()[0]
+    reason = _reason(fault, BaseModel)
+    return f"{name} is {shown(fault['input'])}{reason}" if reason.startswith(", ") else f"{name}{reason}"
+
+
 def shown(value: object) -> str:
     """Returns a value as JSON writes simple ones, shortened."""
     words: Mapping[object, str] = {True: "true", False: "false", None: "null"}
