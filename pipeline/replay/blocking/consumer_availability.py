@@ -4,7 +4,10 @@ The kernel only notices that such an interval ends, or that nothing was sent for
 state still shows which entries waited, `attribution` counts them.
 """
 
+from collections.abc import Mapping
 from typing import Final
+
+import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
 from dispatch_audit.pipeline.replay.blocking.unshown.half_full import blocked_until_ts, note_half_full_consumer
@@ -21,10 +24,13 @@ from dispatch_audit.pipeline.replay.state.state import (
     READ,
     SENT,
     UNKNOWN,
+    common_of,
 )
 
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1
+
+_IN_FLIGHT_US: Final = 100_000
 
 _LOOKS_OF_A_STALL: Final = 4
 """In the shortest stall the state is looked at so often, if that many rows take entries from consumers meanwhile."""
@@ -40,7 +46,7 @@ def update_availability(
     note_half_full_consumer(state, consumer, point.ts_us)
     by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
-    if withheld or (blocks_at > 0 and consumers[consumer].unacked >= blocks_at):
+    if withheld or (blocks_at > 0 and consumers[consumer].unacked + waits[consumer].counts_more >= blocks_at):
         cause = UNACKED_LIMIT_CONSUMER
     elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
         cause = NO_PERMITS
@@ -51,6 +57,28 @@ def update_availability(
         waits[consumer].cause_seq = point.seq
         waits[consumer].cause_ts = point.ts_us
     _note_unserved(state, consumer, point.ts_us)
+
+
+def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: TracePoint) -> None:
+    """Takes from a snapshot who is at the limit because the broker counts what was skipped or sent twice (E6, F10).
+
+    Args:
+        state: the state, in front of the snapshot.
+        unacked: the messages that the broker counts for each consumer, by its index.
+        point: the time of the snapshot, and its row.
+    """
+    consumers, waits = state.consumers.view(np.ndarray), state.waits.consumers.view(np.ndarray)
+    blocks_at = int(common_of(state)["blocks_at"])
+    for consumer, counted in unacked.items():
+        seen, wait = consumers[consumer], waits[consumer]
+        # Rows of what has just happened may come before the snapshot, although it was taken earlier.
+        if max(seen["sent_ts"], seen["gave_up_ts"]) > point.ts_us - _IN_FLIGHT_US:
+            continue
+        wait["counts_more"] = min(max(counted - seen["unacked"], 0), seen["uncounted"])
+        if 0 < blocks_at <= seen["unacked"] + wait["counts_more"] and wait["cause"] == READY:
+            wait["former"], wait["cause"] = READY, UNACKED_LIMIT_CONSUMER
+            wait["cause_seq"], wait["cause_ts"] = point
+            wait["unserved_since_ts"] = wait["unserved_since_ts"] or point.ts_us
 
 
 @compiled

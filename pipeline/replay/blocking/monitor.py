@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     NO_PERMITS,
     UNACKED_LIMIT_CONSUMER,
 )
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED, note_reported
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.sendable import Ended
@@ -284,6 +284,9 @@ class BlockingMonitor:
     def reported(self, state: SeenByBlocking, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
         """Takes what a snapshot says of the broker's state; `consumers` has their indexes by their numbers."""
         self._watch.reported(snapshot, consumers, int(common_of(state)["blocks_at"]))
+        of_known = (c for c in snapshot.consumers if c.consumer in consumers)
+        unacked = {consumers[c.consumer]: c.unacked for c in of_known if c.unacked is not None}
+        note_reported(state, unacked, TracePoint(snapshot.seq, snapshot.ts_us))
         self._count_holes(state, snapshot.ts_us)
         if snapshot.in_replay is not None:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))

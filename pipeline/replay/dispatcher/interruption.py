@@ -71,7 +71,7 @@ _KEPT_OF_LIMITS: Final = (
 )
 # Of consumers, what depends on entries.
 _DROPPED: Final = ("held", "unacked", "maybe_skipped", "filled", "permits", "blocked", "withheld")
-_DROPPED_OF_WAITS: Final = ("half_full", "cause", "unserved_since_ts", "former", "recent")
+_DROPPED_OF_WAITS: Final = ("half_full", "cause", "unserved_since_ts", "former", "counts_more", "recent")
 _DROPPED_OF_LIMITS: Final = ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood")
 
 

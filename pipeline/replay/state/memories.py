@@ -58,6 +58,7 @@ CONSUMER_WAIT = _record(
         "unserved_since_ts",  # the beginning of the open one; 0: there is none
         "half_full",  # it holds more than half of what may be its limit, so a limit that no row says may block it
         "half_full_ts",  # until when it last did
+        "counts_more",  # so many messages more than rows show it has unacknowledged, by snapshots (E6, F10)
         "recent",  # it joined recently and gets no new entries (3.x and classic)
     )
 )

@@ -40,6 +40,26 @@ def _causes(log: Log, **settings: object) -> list[tuple[str, int, str]]:
     return [(wait.cause, wait.to_seq, wait.ended_by) for wait in _consumers(log, **settings)]
 
 
+@pytest.mark.parametrize(("repeated", "counted", "waits"), [(True, 4, 1), (True, 3, 0), (False, 4, 0)])
+def test_a_snapshot_shows_who_is_at_the_limit_with_what_was_sent_twice(
+    repeated: bool, counted: int, waits: int
+) -> None:
+    """Rows show three messages; the broker counts what overlapping reads sent again once more (F10)."""
+    log = _log(permits=100)
+    _sent(log, 1, 0, 1, 2)
+    if repeated:
+        log.dispatch(1, 2, HIGH)
+    log.publish(3, HIGH)
+    log.now_us += SECOND
+    shown = log.snapshot(reported(1, unacked_messages=counted))
+    log.now_us += SECOND
+    acked = log.ack(1, 0)
+    found = [wait for wait in _consumers(log, maxUnackedMessagesPerConsumer=4) if wait.hash == -1]
+    assert [(wait.cause, wait.from_seq, wait.to_seq, wait.ended_by) for wait in found] == [
+        ("unacked_limit_consumer", shown, acked, "ack")
+    ][:waits]
+
+
 # Without permits.
 
 
