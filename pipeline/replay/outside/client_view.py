@@ -84,7 +84,7 @@ class ClientView:
     unkeyed: int = 0
     _seen: dict[int, _EntrySet] = field(default_factory=dict)
     _newest: dict[tuple[int, Key], Receive] = field(default_factory=dict)
-    _open: dict[Key, dict[tuple[int, Position], Receive]] = field(default_factory=dict)
+    _open: dict[Key, dict[Position, Receive]] = field(default_factory=dict)
     _keys: dict[Position, Key] = field(default_factory=dict)
     _lost_until_seq: int = -1
 
@@ -135,13 +135,12 @@ class ClientView:
             return
         self.checked += 1
         of_key = self._open.setdefault(receive.key, {})
-        other = next((held for (consumer, _), held in of_key.items() if consumer != receive.consumer), None)
+        other = next((held for held in of_key.values() if held.consumer != receive.consumer), None)
         if other is not None:
             self.two_holders.append(Pair(receive, other))
         # The broker sends an entry to another consumer only after it took it from the one before.
-        for consumer, position in [place for place in of_key if place[1] == receive.position]:
-            del of_key[consumer, position]
-        of_key[receive.consumer, receive.position] = receive
+        of_key.pop(receive.position, None)
+        of_key[receive.position] = receive
         self._keys[receive.position] = receive.key
         if len(self._keys) > self.open_max:
             raise LimitError(
@@ -164,15 +163,16 @@ class ClientView:
         if key is None:
             return
         of_key = self._open.get(key, {})
-        for place in [place for place in of_key if place[1] == position and consumer in (None, place[0])]:
-            del of_key[place]
-        if not any(held == position for _, held in of_key):
+        if position in of_key and consumer in (None, of_key[position].consumer):
+            del of_key[position]
+        if position not in of_key:
             del self._keys[position]
         if not of_key:
             self._open.pop(key, None)
 
     def _settled_all(self, consumer: int) -> None:
-        for position in [p for of_key in self._open.values() for holder, p in of_key if holder == consumer]:
+        held = (receive for of_key in self._open.values() for receive in of_key.values())
+        for position in [receive.position for receive in held if receive.consumer == consumer]:
             self._settled(position, consumer)
 
 
