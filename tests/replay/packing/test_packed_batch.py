@@ -124,12 +124,12 @@ def test_no_chunks_are_no_rows() -> None:
 
 
 @pytest.mark.parametrize("cuts", [(), (30,)], ids=["in the same chunk", "in another chunk"])
-def test_a_row_that_is_there_twice_is_kept_once_and_told(cuts: tuple[int, ...]) -> None:
+def test_a_row_that_is_there_twice_is_kept_once_and_counted(cuts: tuple[int, ...]) -> None:
     log = _log()
     ack_of_three = next(row["seq"] for row in log.rows if row["event"] == "ack")
     parts = list(merged(_chunks(_rows_twice(log.rows, 1, 5, ack_of_three), *cuts)))
-    told = [(refused.seq, refused.reason) for part in parts for refused in part.repeated]
-    assert told == [(seq, REPEATED_ROW) for seq in (1, 5, ack_of_three)]
+    found = [(refused.seq, refused.reason) for part in parts for refused in part.repeated]
+    assert found == [(seq, REPEATED_ROW) for seq in (1, 5, ack_of_three)]
     events, membership = packed(log.rows)
     assert [seq for part in parts for seq in part.events.seq.tolist()] == events.seq.tolist()
     assert [number for part in parts for number in part.events.part.tolist()] == events.part.tolist()

@@ -7,8 +7,8 @@ import pytest
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_position, parsed_snapshot
 
 
-def _parsed(**told: object) -> Snapshot:
-    return parsed_snapshot(StatsRow(7, 9, json.dumps(told)))
+def _parsed(**values: object) -> Snapshot:
+    return parsed_snapshot(StatsRow(7, 9, json.dumps(values)))
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_what_is_absent_is_none_and_the_row_bounds_it() -> None:
 
 
 def test_what_is_null_is_none() -> None:
-    told = {"seq_begin": None, "seq_end": None, "msg_in_replay": None, "read_position": None, "consumers": None}
-    assert _parsed(**told) == _parsed()
+    values = {"seq_begin": None, "seq_end": None, "msg_in_replay": None, "read_position": None, "consumers": None}
+    assert _parsed(**values) == _parsed()
 
 
 def test_everything_of_the_subscription() -> None:
-    told = {"seq_begin": 0, "seq_end": 4, "msg_in_replay": 0, "read_position": "2:1", "mark_delete_position": "1:9"}
-    assert _parsed(**told) == Snapshot(7, 9, 0, 4, 0, None, (2, 1), (1, 9), ())
+    values = {"seq_begin": 0, "seq_end": 4, "msg_in_replay": 0, "read_position": "2:1", "mark_delete_position": "1:9"}
+    assert _parsed(**values) == Snapshot(7, 9, 0, 4, 0, None, (2, 1), (1, 9), ())
 
 
 def test_everything_of_a_consumer() -> None:
@@ -65,6 +65,6 @@ def test_everything_of_a_consumer() -> None:
 
 
 def test_nothing_drains_is_not_the_same_as_nothing_was_said() -> None:
-    told = _parsed(consumers=[{"consumer": 1}, {"consumer": 2, "draining_hashes": [], "key_hash_ranges": []}])
-    assert [consumer.draining for consumer in told.consumers] == [None, {}]
-    assert [consumer.ranges for consumer in told.consumers] == [None, frozenset()]
+    values = _parsed(consumers=[{"consumer": 1}, {"consumer": 2, "draining_hashes": [], "key_hash_ranges": []}])
+    assert [consumer.draining for consumer in values.consumers] == [None, {}]
+    assert [consumer.ranges for consumer in values.consumers] == [None, frozenset()]

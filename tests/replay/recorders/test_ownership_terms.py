@@ -37,7 +37,7 @@ def _terms(*logs: list[Columns], rows_per_batch: int | None = None, skew_us: int
     return recorders_of(TOPIC, parts, skew_us)
 
 
-def _told(recorders: Recorders) -> list[tuple[str | None, int, int]]:
+def _bounds(recorders: Recorders) -> list[tuple[str | None, int, int]]:
     return [(recorders.names[term.recorder], term.first_seq, term.last_seq) for term in recorders.terms]
 
 
@@ -46,7 +46,7 @@ def test_a_topic_that_comes_back_has_a_term_more(rows_per_batch: int | None) -> 
     first, again = _log("a", 10 * _S, 1, range(5)), _log("a", 30 * _S, 2, range(10, 15))
     a, b = _behind(first, again), _log("b", 20 * _S, 1, range(5, 10))
     found = _terms(b, a, rows_per_batch=rows_per_batch)
-    assert _told(found) == [("a", 1, len(first)), ("b", 1, len(b)), ("a", len(first) + 1, len(a))]
+    assert _bounds(found) == [("a", 1, len(first)), ("b", 1, len(b)), ("a", len(first) + 1, len(a))]
     places = [found.terms[0].last, found.terms[1].first, found.terms[1].last, found.terms[2].first]
     assert places == [17, 20, 36, 39], "two places lie between two terms"
     assert [term.until_us for term in found.terms] == [20 * _S, 30 * _S, NEVER]
@@ -58,7 +58,7 @@ def test_clocks_may_differ_by_the_skew(ahead_us: int) -> None:
     b = _log("b", a[-1]["ts_us"] + 1_000 + ahead_us, 1, range(5, 30))
     back = _log("a", b[-1]["ts_us"] + 1_000 - ahead_us, 2, range(30, 35))
     found = _terms(_behind(a, back), b)
-    assert [name for name, *_ in _told(found)] == ["a", "b", "a"]
+    assert [name for name, *_ in _bounds(found)] == ["a", "b", "a"]
     assert found.terms[0].last_seq == len(a)
 
 
@@ -86,7 +86,7 @@ def test_what_comes_late_or_is_refused_begins_no_term() -> None:
     late.dispatch(1, 4, phases="end")
     a, b = _behind(_log("a", 10 * _S, 1, range(5)), late.rows), _log("b", 20 * _S, 1, range(5, 10), 500_000)
     found = _terms([{**row, "broker": "a"} for row in a], b)
-    assert _told(found) == [("a", 1, len(a)), ("b", 1, len(b))]
+    assert _bounds(found) == [("a", 1, len(a)), ("b", 1, len(b))]
 
 
 def test_a_term_begins_with_the_consumers_that_ask_for_the_topic() -> None:
@@ -107,12 +107,12 @@ def test_a_recorder_of_late_rows_only_owned_it_before_the_others() -> None:
     late = Log(now_us=10 * _S + 2_000)
     late.ack(1, 0)
     a = [{**row, "broker": "z"} for row in late.rows]
-    assert [name for name, *_ in _told(_terms(a, _log("b", 10 * _S, 1, range(5))))] == ["z", "b"]
+    assert [name for name, *_ in _bounds(_terms(a, _log("b", 10 * _S, 1, range(5))))] == ["z", "b"]
 
 
 def test_rows_without_a_name_are_of_a_recorder_of_their_own() -> None:
     found = _terms(_log(None, 10 * _S, 1, range(5)), _log("b", 20 * _S, 1, range(5)), _log("c", 30 * _S, 1, range(5)))
-    assert [name for name, *_ in _told(found)] == [None, "b", "c"]
+    assert [name for name, *_ in _bounds(found)] == [None, "b", "c"]
 
 
 def test_numbers_that_leave_no_room_are_refused() -> None:

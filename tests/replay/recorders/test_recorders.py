@@ -63,9 +63,9 @@ def _found(tables: Tables, table: str = "violations") -> list[tuple[Any, ...]]:
 def test_what_one_broker_does_wrong_before_the_transfer_and_the_other_after_it_is_found_once_each() -> None:
     before = _owner(range(3), now_us=1_000_000_000, wrong=[1])
     before.reset("transfer")
-    behind = _owner(range(3, 6), now_us=_MOVED_US, wrong=[4])
+    later = _owner(range(3, 6), now_us=_MOVED_US, wrong=[4])
     alone = [row for row in tables_of(before.rows)["violations"] if row["rule"] == "ownership"]
-    tables = tables_of([*_of("b", behind), *_of("a", before)])
+    tables = tables_of([*_of("b", later), *_of("a", before)])
     (seq,) = [row["seq"] for row in alone]
     assert _found(tables) == [("a", "ownership", seq, 1), ("b", "ownership", seq, 1)]
     texts = {row["broker"]: row["explanation"] + row["evidence"][-1] for row in tables["violations"]}
@@ -83,22 +83,22 @@ def test_equal_seqs_and_consumer_numbers_of_two_recorders_do_not_mix(recorded: s
     before.dispatch(2, 3, LOW)  # held when the topic moves, and sent again by the next owner
     if recorded is not None:
         before.reset(recorded)
-    behind = Log(now_us=_MOVED_US)
-    behind.join(1, name="other")
-    behind.join(2)
-    behind.dispatch(2, 3, LOW)
-    behind.snapshot(reported(1, unacked_messages=0), reported(2, unacked_messages=1), seq_begin=6, seq_end=6)
-    behind.ack(2, 3)
-    tables = tables_of([*_of("b", behind), *_of("a", before)])
+    later = Log(now_us=_MOVED_US)
+    later.join(1, name="other")
+    later.join(2)
+    later.dispatch(2, 3, LOW)
+    later.snapshot(reported(1, unacked_messages=0), reported(2, unacked_messages=1), seq_begin=6, seq_end=6)
+    later.ack(2, 3)
+    tables = tables_of([*_of("b", later), *_of("a", before)])
     assert "violations" not in tables
     assert "refused" not in tables
-    told = sorted(
+    found = sorted(
         (row["broker"], row["consumer"], row["consumer_name"], row["dispatched"], row["acked"])
         for row in tables["consumers"]
     )
-    assert told == [("a", 1, "c1", 0, 0), ("a", 2, "c2", 4, 3), ("b", 1, "other", 0, 0), ("b", 2, "c2", 1, 1)]
+    assert found == [("a", 1, "c1", 0, 0), ("a", 2, "c2", 4, 3), ("b", 1, "other", 0, 0), ("b", 2, "c2", 1, 1)]
     (partition,) = tables["coverage"]
-    assert (partition["rows"], partition["rows_judged"]) == (len(before.rows) + len(behind.rows),) * 2
+    assert (partition["rows"], partition["rows_judged"]) == (len(before.rows) + len(later.rows),) * 2
     assert partition["seq_missing"] == 0
     ranges = {(row["broker"], row["consumer"], row["from_seq"], row["to_seq"]) for row in tables["assignments"]}
     assert {(broker, consumer) for broker, consumer, *_ in ranges} == {("a", 1), ("a", 2), ("b", 1), ("b", 2)}
@@ -107,13 +107,13 @@ def test_equal_seqs_and_consumer_numbers_of_two_recorders_do_not_mix(recorded: s
 
 def test_one_broker_that_sends_what_it_holds_is_still_found_out() -> None:
     before = _owner(range(2), now_us=1_000_000_000)
-    behind = Log(now_us=_MOVED_US)
-    behind.join(1)
-    behind.publish(2, LOWEST)
-    behind.dispatch(1, 2, LOWEST)
-    behind.join(2)
-    again = behind.dispatch(1, 2, LOWEST)
-    tables = tables_of([*_of("a", before), *_of("b", behind)])
+    later = Log(now_us=_MOVED_US)
+    later.join(1)
+    later.publish(2, LOWEST)
+    later.dispatch(1, 2, LOWEST)
+    later.join(2)
+    again = later.dispatch(1, 2, LOWEST)
+    tables = tables_of([*_of("a", before), *_of("b", later)])
     assert ("b", "early_duplicate", again, 1) in _found(tables)
     (duplicate,) = [row for row in tables["violations"] if row["rule"] == "early_duplicate"]
     assert json.loads(duplicate["detail"])["other_seq"] == 4
@@ -124,13 +124,13 @@ def test_acks_that_come_after_the_transfer_belong_to_the_owner_before() -> None:
     before = _owner(range(2), now_us=1_000_000_000)
     before.publish(2, LOW)
     before.dispatch(2, 2, LOW)
-    behind = _owner([3], now_us=_MOVED_US)
-    before.now_us = behind.now_us + 500_000
+    later = _owner([3], now_us=_MOVED_US)
+    before.now_us = later.now_us + 500_000
     before.ack(2, 2)
-    behind.now_us = before.now_us + 500_000
-    behind.publish(4, LOW)
-    behind.dispatch(2, 4, LOW)
-    tables = tables_of([*_of("a", before), *_of("b", behind)])
+    later.now_us = before.now_us + 500_000
+    later.publish(4, LOW)
+    later.dispatch(2, 4, LOW)
+    tables = tables_of([*_of("a", before), *_of("b", later)])
     assert "violations" not in tables
     assert tables["coverage"][0]["clock_steps_back"] == 0
     acked = {(row["broker"], row["consumer"]): row["acked"] for row in tables["consumers"]}
@@ -139,11 +139,11 @@ def test_acks_that_come_after_the_transfer_belong_to_the_owner_before() -> None:
 
 def test_a_row_that_the_replay_refuses_is_named_by_its_recorder() -> None:
     before = _owner(range(2), now_us=1_000_000_000)
-    behind = _owner([2], now_us=_MOVED_US)
-    seq = behind.ack(7, 2)
+    later = _owner([2], now_us=_MOVED_US)
+    seq = later.ack(7, 2)
     # Rows without a name belong to the only recorder that others name, so two are named here.
     last = _owner([3], now_us=2 * _MOVED_US)
-    tables = tables_of([*_of("a", before), *_of(None, behind), *_of("b", last)])
+    tables = tables_of([*_of("a", before), *_of(None, later), *_of("b", last)])
     assert {(row["broker"], row["seq"], row["detail"]) for row in tables["refused"]} == {
         ("", seq, "consumer 7 of a recorder without a name has no join before this row"),
         ("", seq + 1, "consumer 7 of a recorder without a name has no join before this row"),
@@ -180,11 +180,11 @@ def test_a_recording_divided_at_its_unloads_tells_what_the_whole_one_tells(
 
 def _sorted(rows: Any) -> list[str]:
     """The rows without times, which are those of two clocks."""
-    told = (
+    kept = (
         {name: value for name, value in row.items() if name not in _OF_THE_RECORDER and not name.endswith("_us")}
         for row in rows
     )
-    return sorted(json.dumps(row, sort_keys=True, default=str) for row in told)
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in kept)
 
 
 @of_each(["unload-4.0.8"])

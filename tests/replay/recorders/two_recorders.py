@@ -56,12 +56,12 @@ def divided(logs: Sequence[Sequence[Columns]], shift_us: int) -> Divided:
     number = {consumer: next(next_number[by[consumer]]) for consumer in sorted(by)}
 
     def snapshot(text: str, at: int) -> str:
-        told = json.loads(text)
+        values = json.loads(text)
         for name in ("seq_begin", "seq_end"):
-            told[name] = own[max(seq for seq in own if seq <= told[name] and owner[seq] == at)]
-        for consumer in told["consumers"]:
+            values[name] = own[max(seq for seq in own if seq <= values[name] and owner[seq] == at)]
+        for consumer in values["consumers"]:
             consumer["consumer"] = number[consumer["consumer"]]
-        return json.dumps(told)
+        return json.dumps(values)
 
     made: list[list[Columns]] = []
     for log in logs:

@@ -1,4 +1,4 @@
-"""Hot keys and hashes: what is counted of them, and which of them are told."""
+"""Hot keys and hashes: what is counted, and which are reported."""
 
 import random
 
@@ -100,7 +100,7 @@ def test_two_keys_on_one_hash_are_told_apart() -> None:
     assert {(row["sticky_hash"], row["keys_on_hash"], row["hash_dispatched"]) for row in rows} == {(wanted, 2, 3)}
 
 
-def test_a_hash_that_others_waited_for_is_told_with_the_time() -> None:
+def test_a_hash_that_others_waited_for_is_reported_with_the_time() -> None:
     log = Log()
     log.join(1)
     log.publish(0, LOWEST)

@@ -33,7 +33,7 @@ COUNTS = (
 )
 
 
-def _told(log: Log) -> dict[str | None, tuple[int, ...]]:
+def _counts(log: Log) -> dict[str | None, tuple[int, ...]]:
     log.join(1)
     return {row["producer_name"]: tuple(row[c] for c in COUNTS) for row in tables_of(log.rows)["producers"]}
 
@@ -44,7 +44,7 @@ def test_entries_messages_and_batches_are_counted_by_producer() -> None:
     log.publish(1, producer_name="b", sequence_id=0, batch_size=4)
     log.publish(2, producer_name="a", sequence_id=1, batch_size=3)
     log.publish(3)
-    assert _told(log) == {"a": (2, 4, 1, 0, 0, 0, 0), "b": (1, 4, 1, 0, 0, 0, 0), None: (1, 1, 0, 0, 0, 0, 0)}
+    assert _counts(log) == {"a": (2, 4, 1, 0, 0, 0, 0), "b": (1, 4, 1, 0, 0, 0, 0), None: (1, 1, 0, 0, 0, 0, 0)}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_batch_is_mixed_if_its_messages_have_several_keys_none_being_one(keys:
     log.publish(0, producer_name="p", batch_size=2, batch_keys=["z", "z"])
     log.publish(1, producer_name="p", batch_size=2, batch_keys=keys)
     log.publish(2, producer_name="p", batch_size=2)
-    assert _told(log)["p"] == (3, 6, 3, 2, mixed, 0, 0)
+    assert _counts(log)["p"] == (3, 6, 3, 2, mixed, 0, 0)
 
 
 def test_keyless_is_what_has_no_key_or_says_so() -> None:
@@ -65,7 +65,7 @@ def test_keyless_is_what_has_no_key_or_says_so() -> None:
     log.publish(0, None, producer_name="p", sequence_id=0)
     log.publish(1, b"p-1", key_source="none", producer_name="p", sequence_id=1)
     log.publish(2, b"", key_source="partition_key", producer_name="p", sequence_id=2)
-    assert _told(log)["p"][5] == 2
+    assert _counts(log)["p"][5] == 2
 
 
 def test_entries_with_the_sequence_id_before_them_are_chunks() -> None:
@@ -73,14 +73,14 @@ def test_entries_with_the_sequence_id_before_them_are_chunks() -> None:
     # Another producer in between, and one that starts again after an unload, as its messages were not confirmed.
     for producer, sequence in [("p", 5), ("p", 5), ("q", 5), ("p", 5), ("p", 6), ("q", 6), ("q", 5), ("q", 6)]:
         log.publish(len(log.rows), producer_name=producer, sequence_id=sequence)
-    assert {name: counts[6] for name, counts in _told(log).items()} == {"p": 2, "q": 0}
+    assert {name: counts[6] for name, counts in _counts(log).items()} == {"p": 2, "q": 0}
 
 
 def test_nothing_is_taken_for_a_chunk_without_a_sequence_id() -> None:
     log = Log()
     log.publish(0, producer_name="p")
     log.publish(1, producer_name="p")
-    assert _told(log)["p"][6] == 0
+    assert _counts(log)["p"][6] == 0
 
 
 def test_a_row_that_is_repeated_in_its_batch_is_counted_once_and_is_no_chunk() -> None:

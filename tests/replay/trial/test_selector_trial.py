@@ -144,8 +144,8 @@ def test_the_ends_of_ranges_show_the_number_of_ring_points(two: Log, points: int
     snapshot(two, "consistent_hashing", *range(1, 9), points=points)
     (row,) = tables_of(two.rows, settings=RINGS)["violations"]
     assert row["rule"] == "settings_mismatch"
-    told = json.loads(row["detail"])
-    assert (told["setting"], told["claimed"], told["shown"]) == (REPLICA_POINTS, "100", str(points))
+    detail = json.loads(row["detail"])
+    assert (detail["setting"], detail["claimed"], detail["shown"]) == (REPLICA_POINTS, "100", str(points))
 
 
 def test_ranges_of_a_consumer_that_no_selector_gives_are_a_fault_of_the_broker(two: Log) -> None:
