@@ -293,7 +293,7 @@ def test_what_is_no_checkpoint_is_refused(payload: bytes, capsys: pytest.Capture
 
 
 def test_a_pickle_of_the_version_before_is_refused() -> None:
-    with pytest.raises(StateError, match=f"none, or one of an older version; {REFUSED}"):
+    with pytest.raises(StateError, match=f"no checkpoint, or one of an older version; {REFUSED}"):
         read_checkpoint(zlib.compress(pickle.dumps(_Harmful(), protocol=5), 1), config_of())
 
 
