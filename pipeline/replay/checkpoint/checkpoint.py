@@ -8,7 +8,7 @@ time.
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
             document  {"version": 25, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
-                      configuration says, else it is an `OtherSelector`
+                      configuration says, else it is an `SelectorClaim`
             arrays    one after the other, integers with the least byte first
 """
 
@@ -30,7 +30,7 @@ from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
-from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
+from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, selector_of
 
 STATE_VERSION: Final = 28
 """The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
@@ -112,7 +112,7 @@ def read_checkpoint(payload: bytes, config: ReplayConfig) -> GroupState:
     try:
         encoded = _unpacked(payload)
         selector = encoded.document["selector"]
-        own = config if selector is None else OtherSelector(*selector).applied(config)
+        own = config if selector is None else SelectorClaim(*selector).applied(config)
         return _checked(decode(encoded, SCHEMA, _given(own)))
     # A damaged document fails wherever something in it is used.
     except Exception as error:
@@ -131,7 +131,7 @@ def _checked(found: Any) -> GroupState:
     return state
 
 
-def _packed(encoded: Encoded, selector: OtherSelector | None) -> bytes:
+def _packed(encoded: Encoded, selector: SelectorClaim | None) -> bytes:
     text = json.dumps(
         {"version": STATE_VERSION, "selector": selector, **encoded.document}, separators=(",", ":")
     ).encode()

@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_PO
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, named
+from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, selector_of
 from dispatch_audit.pipeline.replay.trial.selector_evidence import SelectorEvidence
 
 UNKNOWN_SELECTOR: Final = "the broker routes hashes by another selector than the trace claims, and which one is unknown"
@@ -20,7 +20,7 @@ def settings_of(config: ReplayConfig) -> tuple[str, ...]:
     return (CONSISTENT_HASHING, REPLICA_POINTS) if rings else (CONSISTENT_HASHING,)
 
 
-def other_selector_found(config: ReplayConfig, other: OtherSelector, against: SelectorEvidence) -> list[Contradiction]:
+def other_selector_found(config: ReplayConfig, other: SelectorClaim, against: SelectorEvidence) -> list[Contradiction]:
     """The contradicted claims where another selector explains the rows: one for each setting.
 
     Args:
@@ -61,7 +61,7 @@ def no_selector_found(config: ReplayConfig, against: SelectorEvidence) -> Contra
 
 def _evidence(config: ReplayConfig, against: SelectorEvidence) -> tuple[TracePoint, tuple[tuple[int, str], ...], str]:
     """The row that shows it, the evidence, and what was found as a clause."""
-    claimed = named(config.profile, config.selector(sticky=False), config.points)
+    claimed = selector_of(config).named()
     if reported := against.against:
         first = reported[0].snapshot
         evidence = tuple((seen.snapshot.seq, _differs(seen, claimed)) for seen in reported[:_EVIDENCE_MAX])

@@ -13,7 +13,6 @@ from dispatch_audit.pipeline.assignment import DEFAULT_POINTS, Selector, make_se
 from dispatch_audit.pipeline.contract.profile import (
     CLASSIC_SETTING,
     Profile,
-    SelectorKind,
     SettingValue,
     profile_for,
     profiles,
@@ -29,7 +28,7 @@ VERSION: Final = "pulsar_version"
 _SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
 
 
-class OtherSelector(NamedTuple):
+class SelectorClaim(NamedTuple):
     """A selector, as what a trace has to claim so that it is replayed with it.
 
     Attributes:
@@ -68,26 +67,20 @@ class OtherSelector(NamedTuple):
 
     def named(self) -> str:
         """Its name in a sentence."""
-        kind: SelectorKind = "consistent_hashing" if self.settings[CONSISTENT_HASHING] is True else "auto_split"
-        return named(profiles()[self.profile], kind, int(self.settings[REPLICA_POINTS]))
+        rings = f"consistent hashing with {self.settings[REPLICA_POINTS]} points a consumer"
+        return f"{rings if self.settings[CONSISTENT_HASHING] else 'AUTO_SPLIT'} ({self.profile})"
 
 
-def selector_of(config: ReplayConfig) -> OtherSelector:
-    """The selector of a configuration."""
+def selector_of(config: ReplayConfig) -> SelectorClaim:
+    """The claim that gives the selector of a configuration."""
     rings = config.selector(sticky=False) == "consistent_hashing"
     settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: config.points, CLASSIC_SETTING: config.profile.classic}
-    return OtherSelector(config.profile.name, config.version, settings)
-
-
-def named(profile: Profile, kind: SelectorKind, points: int) -> str:
-    """The name of a selector in a sentence."""
-    name = "AUTO_SPLIT" if kind == "auto_split" else f"consistent hashing with {points} points a consumer"
-    return f"{name} ({profile.name})"
+    return SelectorClaim(config.profile.name, config.version, settings)
 
 
 def other_selectors(
     config: ReplayConfig, reported: Sequence[ReportedAssignment], names: Mapping[int, str]
-) -> Iterator[OtherSelector]:
+) -> Iterator[SelectorClaim]:
     """Selectors other than that of the configuration that may give the reported assignments, the likeliest first.
 
     Args:
@@ -99,8 +92,10 @@ def other_selectors(
     claimed = make_selector(config.selector(sticky=False), config.points, config.profile)
     tried = [(config.profile.dispatcher, _sample(claimed))]
     for profile, version in _profiles(config):
+        # The claimed number of points, the default, and those that the reports show.
+        of_rings = dict.fromkeys((config.points, DEFAULT_POINTS, *points_in(profile, reported, names)))
         for rings in (hashing, not hashing):
-            for points in _points(profile, config, reported, names) if rings else [config.points]:
+            for points in of_rings if rings else [config.points]:
                 selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)
                 candidate = profile.dispatcher, _sample(selector.copy())
                 if candidate in tried or not _fits_bounds(selector, reported):
@@ -108,7 +103,7 @@ def other_selectors(
                 tried.append(candidate)
                 classic: SettingValue = profile.classic
                 settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: points, CLASSIC_SETTING: classic}
-                yield OtherSelector(profile.name, version, settings)
+                yield SelectorClaim(profile.name, version, settings)
 
 
 def _profiles(config: ReplayConfig) -> Iterator[tuple[Profile, str]]:
@@ -154,11 +149,3 @@ def _fits_bounds(selector: Selector, reported: Sequence[ReportedAssignment]) -> 
 def _bounds(seen: ReportedAssignment) -> tuple[int, int]:
     ranges = [both for consumer in seen.snapshot.consumers for both in consumer.ranges or ()]
     return min(start for start, _ in ranges), max(end for _, end in ranges)
-
-
-def _points(
-    profile: Profile, config: ReplayConfig, reported: Sequence[ReportedAssignment], names: Mapping[int, str]
-) -> list[int]:
-    """The numbers of ring points to try: the claimed one, the default, and those that the reports show."""
-    shown = points_in(profile, reported, names)
-    return list(dict.fromkeys((config.points, DEFAULT_POINTS, *shown)))
