@@ -89,7 +89,7 @@ class ReplayConfig:
 
     def claim(self, setting: str) -> Claim:
         """What the trace claims that a setting was at its start, or the default that is taken."""
-        # What brokers of this release do not know is off.
+        # A setting that brokers of this release lack is off.
         default = self.profile.settings.get(setting, False)
         value = self.broker.get(setting, default)
         given = setting in self.given or value != default

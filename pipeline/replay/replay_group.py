@@ -75,7 +75,7 @@ def replay_group(
             state = GroupState(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
         else:
             state = read_checkpoint(before, config)
-        # What is observed goes by the selector that it is given.
+        # An observed replay keeps the selector of its configuration.
         begins = before is None and observer is None
         found = _replayed(group, batches, config, findings_per_rule_max, state, begins, keep_state, recorders)
     with _named(group):

@@ -1,6 +1,6 @@
 """Replays typed rows in this process, without Spark: for one finding at a time, and for tests.
 
-It goes the way of the audit: `pack`, the recorders, one order, `replay_group`. Only the exchange is missing.
+The steps are those of the audit: `pack`, the recorders, one order, `replay_group`. Only the exchange is missing.
 """
 
 from collections import defaultdict
@@ -104,7 +104,7 @@ def recorders_in(packed: Sequence[PackedBatch], skew_us: int) -> dict[str, Recor
 
 
 def with_shown_selector(packed: PackedRows, group: Group, config: ReplayConfig) -> ReplayConfig:
-    """The configuration by which an audit replays one subscription: with the selector that its rows show.
+    """The configuration with which an audit replays one subscription: with the selector that its rows show.
 
     Args:
         packed: the rows.
@@ -127,7 +127,7 @@ def replayed_rows(
         packed: the rows.
         group: the subscription.
         config: the configuration of the replay.
-        observer: looks at the dispatcher between rows, which go by the selector of the configuration.
+        observer: looks at the dispatcher between rows; the selector is that of the configuration.
 
     Raises:
         LimitError: more entries are open at one time than the limit allows.

@@ -10,7 +10,7 @@
               {"dict": [ITEMS, ITEMS]}  keys and values; also counter, dict_of_lists, dict_of_ints
               {"deque": [ITEMS, 16]}    with the number of items that it keeps, or null
               {"array": 3}              the array of that number
-              {"same": 5}               the value that began as number 5 of those above, counted from 0
+              {"same": 5}               a reference back to value 5 of those above, counted from 0 as written
               {"given": "config"}       what the caller gives anew
     ITEMS     [VALUE, ...], or where many are alike {"ints": 3}, the array of that number, or
               {"rows": KIND or "tuple", "columns": [ITEMS, ...]}
@@ -72,7 +72,7 @@ def encode(root: object, schema: Schema, given: Mapping[str, object]) -> Encoded
 
 
 class _Encoder:
-    """Numbers values in the order in which it meets them, as `_Decoder` does."""
+    """Writes values; those that may change are numbered in the order of writing, for references."""
 
     def __init__(self, schema: Schema, given: Mapping[str, object]) -> None:
         self.kinds: dict[str, Sequence[str]] = {}
@@ -182,7 +182,7 @@ def decode(encoded: Encoded, schema: Schema, given: Mapping[str, object]) -> Any
 
 
 class _Decoder:
-    """Builds values; what may refer to itself is numbered before it is filled."""
+    """Builds values; those that may change are numbered as in writing, before they are filled: they may refer back."""
 
     def __init__(self, arrays: Sequence[NDArray[Any]], schema: Schema, given: Mapping[str, object]) -> None:
         self.arrays = dict(enumerate(arrays))

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 Column = NDArray[np.signedinteger[Any]]
 
 NO_MURMUR: Final = -2
-"""In `Events.murmur`, minus a sticky hash: the row says the hash, and not the key that it could be computed from."""
+"""In `Events.murmur`, minus a sticky hash: the hash is in the row, because the key is a digest."""
 
 
 NEVER_DUE: Final = 2**31 - 1

@@ -57,7 +57,7 @@ class NarrowColumn(NamedTuple):
         if self.distances is None:
             return np.full(rows, self.lowest, dtype=dtype)
         column = self.distances.astype(dtype)
-        # A distance beyond half of the type's reach has become negative, and comes around again.
+        # A distance above half of the type's range has become negative, and wraps around to the right value.
         column += dtype(self.base)
         return column
 
@@ -191,7 +191,7 @@ def _narrow(column: Column, start: int, stop: int, lowest: int, highest: int) ->
     if lowest == highest:
         return NarrowColumn(lowest, highest, None)
     width = _width(lowest, highest)
-    # What does not fit into the type of the column comes around, and fits into the unsigned one.
+    # A difference that does not fit into the type of the column wraps around, and is right in the unsigned type.
     base = 0 if width == max(_WIDTHS) else column.dtype.type(lowest)
     return NarrowColumn(lowest, highest, (column[start:stop] - base).astype(_DTYPE_OF[width]))
 

@@ -237,7 +237,7 @@ def _membership_row(
     ranges: Sequence[Mapping[str, int]] | None,
     reason: str | None,
 ) -> MembershipEvent:
-    # By place: a partition has dozens of these rows, and names take as long as the rest.
+    # Positional arguments: a partition has dozens of these rows, and keywords take as long as the rest.
     return MembershipEvent(
         -1 if seq is None else seq,
         -1 if ts_us is None else ts_us,

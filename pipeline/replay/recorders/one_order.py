@@ -114,7 +114,7 @@ def _with_settings(packed: PackedBatch, rows: Sequence[SettingsRow]) -> PackedBa
 
 
 def _blank(code: Any, seqs: NDArray[np.int64], times: NDArray[np.int64]) -> Events:
-    """Rows that name nothing."""
+    """Events without a position, consumer and key."""
     absent, none = np.full(seqs.size, -1), np.zeros(seqs.size, dtype=np.int32)
     events = Events(*(absent.astype(dtype) for dtype in DTYPES.values()))
     codes = np.broadcast_to(np.asarray(code, dtype=np.int8), seqs.shape).copy()

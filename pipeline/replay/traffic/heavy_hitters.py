@@ -73,7 +73,7 @@ class HeavyHitters:
         self._waiting = 0  # the observations in `_new`, which may be many small parts
 
     def add(self, group: Ints, key: Ints, ledger: Ints, entry: Ints) -> None:
-        """Takes observations, in the order of the trace; columns of equal length, which nobody changes any more."""
+        """Takes observations, in the order of the trace; columns of equal length, which must not change afterwards."""
         seen = KeyCounts(group, key, np.ones(key.size, dtype=np.int64), ledger, entry)
         start = 0
         while (stop := start + self._block - self._waiting) <= key.size:

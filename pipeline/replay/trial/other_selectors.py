@@ -93,7 +93,7 @@ def other_selectors(
     tried = [(config.profile.dispatcher, _sample(claimed))]
     for profile, version in _profiles(config):
         # The claimed number of points, the default, and those that the reports show.
-        of_rings = dict.fromkeys((config.points, DEFAULT_POINTS, *points_in(profile, reported, names)))
+        of_rings = list(dict.fromkeys((config.points, DEFAULT_POINTS, *points_in(profile, reported, names))))
         for rings in (hashing, not hashing):
             for points in of_rings if rings else [config.points]:
                 selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)
