@@ -8,6 +8,7 @@ replay needs.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.replay.event_file import Put, as_they_are, events_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
-from dispatch_audit.pipeline.replay.packing.packed_batch import Detail, PackedBatch
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Published, SentByProducer
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
@@ -31,7 +32,7 @@ STAGED_SCHEMA: Final = f"kind INT, {BATCH_SCHEMA}"
 _BATCH_ARROW: Final = arrow_schema(BATCH_SCHEMA)
 _STAGED_ARROW: Final = arrow_schema(STAGED_SCHEMA)
 BATCH_COLUMNS: Final = tuple(_BATCH_ARROW.names)
-_DETAILS: Final[tuple[type[Detail], ...]] = (MembershipEvent, StatsRow, SettingsRow)
+_KINDS: Final = (SentByProducer, MixedBatch, MembershipEvent, StatsRow, SettingsRow)
 
 
 class StagedKind(IntEnum):
@@ -78,16 +79,16 @@ def encoded(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordB
 
 def decoded(rows: Iterable[Sequence[Any]]) -> Iterator[PackedBatch]:
     """The packed batches of rows, given as values in the order of `BATCH_COLUMNS`."""
-    for topic, subscription, broker, shared, _, events, details in rows:
-        sent, mixed, *of_kinds = _tuples(json.loads(details))
+    for topic, subscription, broker, shared, _, events, text in rows:
+        sent, mixed, *details = map(_rows, _KINDS, json.loads(text))
         yield PackedBatch(
             topic,
             subscription,
             broker,
             shared,
             decode_events(events_of(events)),
-            tuple(kind._make(row) for kind, rows in zip(_DETAILS, of_kinds, strict=True) for row in rows),
-            Published(tuple(map(SentByProducer._make, sent)), tuple(map(MixedBatch._make, mixed))),
+            tuple(chain.from_iterable(details)),
+            Published(sent, mixed),
         )
 
 
@@ -98,11 +99,19 @@ def decoded_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedBatch]:
 
 
 def _encode_details(batch: PackedBatch) -> str:
-    """As JSON: `published` and the details of each kind, each of them a list of its values."""
-    of_kinds = ([row for row in batch.details if type(row) is kind] for kind in _DETAILS)
+    """What producers sent and the details of rows, as JSON: for each of `_KINDS` a list of rows, which are lists."""
+    of_kinds = ([row for row in batch.details if type(row) is kind] for kind in _KINDS[2:])
     return json.dumps([*batch.published, *of_kinds])
 
 
+def _rows(kind: type[Any], rows: list[list[Any]]) -> tuple[Any, ...]:
+    """The named tuples of one kind from JSON, which has lists in the place of tuples."""
+    of_tuples = [at for at, value in enumerate(rows[0]) if type(value) is list] if rows else []
+    for row in rows:
+        for at in of_tuples:
+            row[at] = _tuples(row[at])
+    return tuple(map(kind._make, rows))
+
+
 def _tuples(values: list[Any]) -> tuple[Any, ...]:
-    """A list from JSON with tuples in the place of lists, at any depth."""
     return tuple([_tuples(value) if type(value) is list else value for value in values])
