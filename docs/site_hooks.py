@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from posixpath import dirname, normpath, relpath
+from typing import Final
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -17,6 +18,9 @@ from mkdocs.structure.pages import Page
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
 """The pages of the site that lie at the top of the repository, and their names in the site."""
+_CONTRACT: Final = "contract/"
+_BOOST_OF_CONTRACT: Final = 0.2
+"""The contract has every word of the subject many times; who searches for one wants the page that explains it first."""
 
 _NUMBER_SIGN = re.compile(r"^((?:[-*] )?)#(?=\d)", re.MULTILINE)
 # A line of a paragraph, and the first item of a list below it.
@@ -38,7 +42,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns links to files of the repository into links of the site, or into paths."""
+    """Turns links to files of the repository into links of the site, or into paths; the search ranks the page."""
+    if page.file.src_uri.startswith(_CONTRACT):
+        page.meta["search"] = {"boost": _BOOST_OF_CONTRACT}
     places = {name: source for source, name in _PAGES.items()}
     folder = dirname(places.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
 
