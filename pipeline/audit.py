@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +27,9 @@ from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Readin
 from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.staged_texts import rows_in
-from dispatch_audit.pipeline.run.accepted import accepted_ids, with_accepted
+from dispatch_audit.pipeline.run.accepted import matched_in, with_accepted
 from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
+from dispatch_audit.pipeline.run.baseline import AcceptedFinding
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
 from dispatch_audit.pipeline.run.outside_limits import refuse_several_recorders, refuse_window
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
@@ -97,6 +100,14 @@ class _Replayed:
         return min(first, default=None), max(last, default=None)
 
 
+class _Audited(NamedTuple):
+    """A trace whose rows are in the tables; the fields are those of `AuditResult`, for one run."""
+
+    run_key: str
+    trace: Trace
+    stale: tuple[AcceptedFinding, ...]
+
+
 def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> AuditResult:
     """Audits every trace of a request under its own profile; writes the tables of the target and returns the runs.
 
@@ -117,7 +128,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
     configure(spark, request.settings)
     unusable: list[UnusableTrace] = []
     tasks = audit_tasks(request, unusable)
-    audited: list[tuple[str, Trace]] = []
+    audited: list[_Audited] = []
     if request.reaudit_us is not None:
         # All windows are found before the first is audited: a moment that a trace has no window for is a wrong call.
         for task, windows in [(task, task.windows_since(spark, request.reaudit_us)) for task in tasks]:
@@ -128,8 +139,8 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         audited = _audit_together(spark, tasks, request, progress, unusable)
     if not audited:
         raise unusable[0].error if len(unusable) == 1 else _none_usable(unusable)
-    run_keys, traces = zip(*audited, strict=True)
-    return AuditResult(request.target, run_keys, traces, tuple(unusable))
+    run_keys, traces, stale = zip(*audited, strict=True)
+    return AuditResult(request.target, run_keys, traces, tuple(unusable), tuple(chain.from_iterable(stale)))
 
 
 def _reaudited(
@@ -139,9 +150,9 @@ def _reaudited(
     request: AuditRequest,
     progress: Progress,
     unusable: list[UnusableTrace],
-) -> list[tuple[str, Trace]]:
+) -> list[_Audited]:
     """Audits windows of a trace again, each from the state that the one before has just left."""
-    audited: list[tuple[str, Trace]] = []
+    audited: list[_Audited] = []
     for window in windows:
         of_window = _audit_together(spark, [task.within(spark, window)], request, progress, unusable)
         if not of_window:
@@ -156,13 +167,13 @@ def _audit_together(
     request: AuditRequest,
     progress: Progress,
     unusable: list[UnusableTrace],
-) -> list[tuple[str, Trace]]:
-    """Replays all traces, then writes those that can be audited; returns their run keys and traces.
+) -> list[_Audited]:
+    """Replays all traces, then writes those that can be audited, and returns these.
 
     `unusable` gets the others.
     """
     to_write: list[tuple[_Replayed, int]] = []
-    written: list[tuple[str, Trace]] = []
+    written: list[_Audited] = []
     try:
         for number, task in enumerate(tasks, 1):
             stages = Stages(of_several(progress, number, len(tasks)), task.run_key)
@@ -173,7 +184,7 @@ def _audit_together(
                 unusable.append(UnusableTrace(task.trace.path, error))
         while to_write:
             found, refused = to_write.pop(0)
-            written.append((_write(spark, found, refused, request), found.task.trace))
+            written.append(_write(spark, found, refused, request))
     except Exception:
         # A trace whose writing failed keeps its staged rows: the next attempt finds them and knows that the tables hold
         # a part.
@@ -298,8 +309,8 @@ def _first_of_replay(quarantine: TableRows) -> RefusedRow:
     return RefusedRow.of(ordered.slice(0, 1).to_pylist()[0])
 
 
-def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRequest) -> str:
-    """Writes the tables of one trace with its number of refused rows; returns its run key."""
+def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRequest) -> _Audited:
+    """Writes the tables of one trace with its number of refused rows."""
     tables, rows, stages = found.tables, found.rows, found.stages
     keyed = [table for table in ("violations", "hot_keys") if table in rows]
     if keyed:
@@ -308,11 +319,11 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRe
             earlier = None if found.window is None else found.window.carried.earlier
             keys = keys_of([rows[table] for table in keyed], found.packed.staged, spark, earlier)
             rows.update({table: with_keys(rows[table], keys) for table in keyed})
-    accepted = None
+    matched = None
     if request.baseline is not None:
-        accepted = accepted_ids(request.baseline, found.task.inputs, rows.get("violations"))
-        if accepted:
-            rows["violations"] = with_accepted(rows["violations"], accepted)
+        matched = matched_in(request.baseline, found.task.inputs, rows.get("violations"))
+        if matched.ids:
+            rows["violations"] = with_accepted(rows["violations"], matched.ids)
     with stages.stage("write tables"):
         tables.write(rows)
     refused_early = found.survey.refused + found.without_seq.number
@@ -337,7 +348,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRe
             "keys": found.trace.manifest.keys,
             "inputs": found.task.inputs,
             "settings": request.settings.model_dump_json(),
-            "findings_accepted": None if accepted is None else len(accepted),
+            "findings_accepted": None if matched is None else len(matched.ids),
             "code_version": code_version(),
             "engine": engine_name(spark),
             "from_ts_us": found.bounds_us()[0],
@@ -348,4 +359,4 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRe
             "stages": stages.done,
         }
     )
-    return tables.run_key
+    return _Audited(tables.run_key, found.task.trace, () if matched is None or found.window else matched.stale)

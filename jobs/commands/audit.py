@@ -125,7 +125,6 @@ def audit(
             # Imported here, because `session_for` imports it while the engine starts.
             from dispatch_audit.pipeline.audit import audit as run_audit  # noqa: PLC0415
             from dispatch_audit.pipeline.report.ci.accepting import (  # noqa: PLC0415
-                stale_in,
                 warning_of,
                 written_baseline,
             )
@@ -136,9 +135,8 @@ def audit(
             result = run_audit(spark, request, begin)
             clock.append(time.monotonic())
             begin("report")
-            summary = replace(summarise(spark, result.target, result.run_keys), unusable=result.unusable)
-            if accepting is not None:
-                summary = replace(summary, stale=stale_in(spark, summary, accepting))
+            summary = summarise(spark, result.target, result.run_keys)
+            summary = replace(summary, unusable=result.unusable, stale=result.stale)
             clock.append(time.monotonic())
             log_stage("report", clock[-1] - clock[-2])
         for warning in warnings_about(summary):

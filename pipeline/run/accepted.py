@@ -5,21 +5,20 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dispatch_audit.pipeline.run.baseline import IDENTIFYING, Baseline
+from dispatch_audit.pipeline.run.baseline import IDENTIFYING, Baseline, Matched
 from dispatch_audit.pipeline.tables.rows import TableRows
 
 
-def accepted_ids(baseline: Baseline, inputs: Sequence[str], violations: TableRows | None) -> frozenset[str]:
-    """Returns the `finding_id` of each finding of a run that a baseline accepts.
+def matched_in(baseline: Baseline, inputs: Sequence[str], violations: TableRows | None) -> Matched:
+    """Returns what a baseline says of the findings of a run.
 
     Args:
         baseline: the accepted findings.
         inputs: of the run, as in `runs`.
         violations: the rows of that table; None: there are none.
     """
-    if violations is None:
-        return frozenset()
-    return baseline.matched(", ".join(inputs), violations.select(*IDENTIFYING).to_pylist()).ids
+    rows = [] if violations is None else violations.select(*IDENTIFYING).to_pylist()
+    return baseline.matched(", ".join(inputs), rows)
 
 
 def with_accepted(violations: TableRows, ids: Collection[str]) -> TableRows:

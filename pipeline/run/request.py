@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dispatch_audit.pipeline.run.baseline import Baseline
+from dispatch_audit.pipeline.run.baseline import AcceptedFinding, Baseline
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Trace, UnusableTrace
 from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
@@ -44,12 +44,14 @@ class AuditResult:
         run_keys: one run for each trace (audited again: for each window), in the order of the request's paths.
         traces: the trace of each run, with its whole log.
         unusable: why other traces have no run, or none of a window and the later ones.
+        stale: what the baseline accepts and whole traces do not have; of a window nobody knows what others have.
     """
 
     target: str
     run_keys: tuple[str, ...]
     traces: tuple[Trace, ...]
     unusable: tuple[UnusableTrace, ...] = ()
+    stale: tuple[AcceptedFinding, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reads from the tables what a baseline accepts for nothing, and what is to be accepted from now on."""
+"""Says what a baseline accepts for nothing, and reads from the tables what is to be accepted from now on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,23 +18,6 @@ from dispatch_audit.pipeline.tables.way import tables_of
 
 # Of the stale lines that a warning names.
 _NAMED: Final = 5
-
-
-def stale_in(spark: SparkSession | None, summary: Summary, baseline: Baseline) -> tuple[AcceptedFinding, ...]:
-    """Returns what a baseline accepts and audited traces do not have; of a window nobody knows what others have.
-
-    Args:
-        spark: the session; tables below a local path are read without one.
-        summary: of the audit.
-        baseline: that it was given.
-    """
-    tables = tables_of(spark, parse_target(summary.target))
-    return tuple(
-        stale
-        for run in summary.runs
-        if run.window is None
-        for stale in baseline.matched(_trace(run), _rows(tables, run)).stale
-    )
 
 
 def warning_of(path: Path, stale: tuple[AcceptedFinding, ...]) -> str:
