@@ -118,9 +118,10 @@ class RecentlyJoined:
 
         They get nothing from their own position on, and are released only after that one (6.1, 6.3).
         """
-        found, latest = set(), _next_of_mark_delete(state)
+        reached = latest = _next_of_mark_delete(state)
+        found = set()
         for consumer, until in self.reported.items():
-            if until < latest:
+            if reached < latest and until < latest:
                 found.add(consumer)
             latest = max(latest, until)
         return frozenset(found)

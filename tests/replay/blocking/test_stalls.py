@@ -376,6 +376,7 @@ def joined_at(log: Log, *positions: str) -> None:
     [
         (("1:0", "1:9", "1:1"), "3.0.8", "known_bug"),
         (("1:0", "1:1", "1:1"), "3.0.8", "violation"),
+        (("1:0", "1:0", "1:0"), "3.0.8", "violation"),
         (("1:0", "1:9", "1:1"), "4.0.7", "violation"),
     ],
 )
@@ -393,6 +394,7 @@ def test_who_is_remembered_after_a_later_position_waits_for_good(
     log.publish(2, HIGH)
     log.dispatch(1, 0, HIGH)
     log.dispatch(1, 2, HIGH)
+    log.ack(1, 0)
     joined_at(log, *positions)
     log.now_us += 3 * SECOND_US
     joined_at(log, *positions)
