@@ -35,6 +35,16 @@ def _explains(rate: DispatchRate, entries: int, pause_us: int, messages: int = 1
     return recent.explaining(_pause(last_us, last_us + pause_us), [rate], by_entry) is not None
 
 
+def test_what_used_up_a_limit_counts_however_long_the_next_rows_take() -> None:
+    recent = RecentDispatches()
+    sent = _burst(SECOND, 200)
+    recent.note(sent)
+    last_us = int(sent.ts_us[-1])
+    pause = _pause(last_us, last_us + SECOND)
+    recent.note(Sent(np.array([pause.to_ts, pause.to_ts + 100 * SECOND]), np.array([1, 1])))
+    assert recent.explaining(pause, [_rate(200)], by_entry=False) is not None
+
+
 @pytest.mark.parametrize(
     ("sent", "pause_us", "explained"),
     [

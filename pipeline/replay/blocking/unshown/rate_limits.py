@@ -72,7 +72,8 @@ class RecentDispatches:
     def note(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows, at least one."""
         self._stretches.append(sent)
-        while int(self._stretches[0].ts_us[-1]) < int(sent.ts_us[-1]) - _KEPT_US:
+        # A pause may lie anywhere in these rows, and their first dispatches long before their last ones.
+        while int(self._stretches[0].ts_us[-1]) < int(sent.ts_us[0]) - _KEPT_US:
             self._stretches.popleft()
 
     def forget(self) -> None:
