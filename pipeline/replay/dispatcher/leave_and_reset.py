@@ -140,9 +140,10 @@ def mark_delete_may_move(state: State, ts: int) -> None:
         if waits:
             enqueue(state, slot)
     for consumer in range(state.consumers.size):
-        state.consumers[consumer].maybe_skipped = state.consumers[consumer].unacked
         # Some releases go on to count what was skipped, and none unblocks a consumer that way (E6).
-        state.consumers[consumer].uncounted += state.consumers[consumer].unacked
+        newly = state.consumers[consumer].unacked - state.consumers[consumer].maybe_skipped
+        state.consumers[consumer].uncounted += newly
+        state.consumers[consumer].maybe_skipped += newly
 
 
 @compiled
