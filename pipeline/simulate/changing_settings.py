@@ -7,7 +7,7 @@ from typing import Final
 from dispatch_audit.pipeline.simulate.output.event_log import EventLog
 from dispatch_audit.pipeline.simulate.output.settings_rows import SettingsRecorder, Values
 from dispatch_audit.pipeline.simulate.setup import Setup
-from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, broker_settings
+from dispatch_audit.pipeline.simulate.state.broker_settings import RATES, BrokerSettings, broker_settings
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 from dispatch_audit.pipeline.simulate.state.faults import Faults
 
@@ -56,8 +56,8 @@ class ChangingSettings:
         return faulty(broker_settings(self._setup.broker, self._policies), self._setup.faults)
 
     def _effective(self) -> dict[str, int | bool | None]:
-        """The settings as a recorder sees them."""
-        in_force: Mapping[str, object] = {**self._setup.broker, **self._policies}
+        """The settings as a recorder sees them: of rates that nothing limits it sees that."""
+        in_force: Mapping[str, object] = {**dict.fromkeys(RATES, 0), **self._setup.broker, **self._policies}
         return {
             name: value
             for name, value in in_force.items()

@@ -12,10 +12,12 @@ from test_flaws import AUTO_SPLIT, FOREVER, HIGH, LOW, setup
 from dispatch_audit.pipeline.simulate.output.settings_rows import RecordedSettings
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
+from dispatch_audit.pipeline.simulate.state.broker_settings import RATES
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, PartitionWorkload
 
 CONSUMER = "maxUnackedMessagesPerConsumer"
 SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
+PER_TOPIC = "dispatchThrottlingRatePerTopicInMsg"
 LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
 
 
@@ -105,6 +107,13 @@ def test_exact_rows_are_at_the_change() -> None:
 
     assert [(row["ts_us"] // MS, values(row, CONSUMER)) for row in rows] == [(0, "10"), (500, "30"), (900, "10")]
     assert [row["seq_begin"] for row in rows] == [None] * 3
+
+
+@pytest.mark.parametrize("recorded", ["exactly", "late"])
+def test_the_recorder_says_of_rates_that_nothing_limits_them(recorded: RecordedSettings) -> None:
+    first, *_ = settings_rows(held([]), under({PER_TOPIC: 5}, recorded, 300 * MS))
+
+    assert {name: values(first, name) for name in RATES} == {**dict.fromkeys(RATES, "0"), PER_TOPIC: "5"}
 
 
 def test_late_rows_say_since_when_the_change_may_be() -> None:

@@ -10,6 +10,8 @@ UNACKED_PER_CONSUMER: Final = "maxUnackedMessagesPerConsumer"
 UNACKED_PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
 _THROTTLING: Final = "dispatchThrottlingRate"
 _LEVELS: Final = ("", "PerTopic", "PerSubscription")
+RATES: Final = tuple(f"{_THROTTLING}{level}{unit}" for level in _LEVELS for unit in ("InMsg", "InByte"))
+"""The limits of the dispatch rate."""
 LIMITS: Final = frozenset(
     {
         UNACKED_PER_CONSUMER,
@@ -18,7 +20,7 @@ LIMITS: Final = frozenset(
         "keySharedLookAheadMsgInReplayThresholdPerConsumer",
         "keySharedLookAheadMsgInReplayThresholdPerSubscription",
         "managedLedgerMaxUnackedRangesToPersist",
-        *(f"{_THROTTLING}{level}{unit}" for level in _LEVELS for unit in ("InMsg", "InByte")),
+        *RATES,
     }
 )
 """The limits among the settings that `broker_settings` reads: the higher one is, the more is sent."""
