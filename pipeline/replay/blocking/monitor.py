@@ -306,7 +306,7 @@ class BlockingMonitor:
 
     def _facts(self, state: SeenByBlocking, ended: Ended | None = None) -> Facts:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
-        of_rows = self._look_ahead_is_said(), self.in_force.rules_out_rates()
+        of_rows = self._look_ahead_is_said(), self.in_force.says_rates()
         return Facts(self.limits, *of_joins, self._pauses_at, *of_rows, ended)
 
     @property

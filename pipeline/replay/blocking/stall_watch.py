@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, PARKED_AT_THE_END, Reported
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, Reported
 from dispatch_audit.pipeline.replay.blocking.stalls import (
     Facts,
     Situation,
@@ -20,7 +20,6 @@ from dispatch_audit.pipeline.replay.blocking.stalls import (
     stalled,
     unexplained_end,
 )
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_RATE, is_pause_of_a_rate
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE, BY_RESET
@@ -199,7 +198,7 @@ class StallWatch:
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
         parts = [] if interval is None else self._of(state, mapping, interval, facts, sent)
-        return parts if lately else [_ended_by_dispatch(state, part, at, facts) for part in parts]
+        return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
 
     def over(
         self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
@@ -253,17 +252,12 @@ class StallWatch:
         return Situation(facts(), self.reported_in(interval), sent, self._threshold_us)
 
 
-def _ended_by_dispatch(state: Seen, stall: Blocked, at: TracePoint, facts: Callable[[], Facts]) -> Blocked:
+def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:
     """A stall that goes up to a dispatch which nothing has brought about lately."""
     # With other causes it waits for an acknowledgement.
     if stall.span.to_ts != at.ts_us or stall.cause not in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
         return stall
-    stall = stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
-    # What parks at the end goes on with a new entry or with permits (contract 3.11), and not by itself.
-    parked = is_finding(stall) and stall.detail["symptom"] == PARKED_AT_THE_END
-    if parked and not facts().rates_ruled_out and is_pause_of_a_rate(state, stall.span):
-        return stall._replace(detail={**stall.detail, "unshown": UNSHOWN_RATE})
-    return stall
+    return stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
 
 
 def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:

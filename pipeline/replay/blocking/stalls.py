@@ -50,7 +50,6 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
     must_be_sent,
 )
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
-    NOTHING_IS_READ,
     ReplayHead,
     Reported,
     reported_as_read,
@@ -60,9 +59,10 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import are_found, un
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_IN_REPLAY,
     UNSHOWN_LOOK_AHEAD,
+    UNSHOWN_RATE,
     UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
-    makes_room,
+    is_pause_of_a_rate,
     may_be_full,
     may_be_too_long,
     perhaps_blocked,
@@ -71,14 +71,13 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.state.availability import READY
-from dispatch_audit.pipeline.replay.state.memories import LIMIT, WAIT
+from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
-    CLAIM_DISREGARDED,
     NOBODY,
     UNKNOWN,
     common_of,
@@ -100,7 +99,7 @@ class Facts(NamedTuple):
             position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
         look_ahead_is_said: whether rows say the limits of look-ahead.
-        rates_ruled_out: whether rows say of each limit of the dispatch rate that there is none.
+        rates_are_said: whether rows say the limits of the dispatch rate.
         ended: the consumer whose interval ends at the row; None: none does.
     """
 
@@ -109,7 +108,7 @@ class Facts(NamedTuple):
     out_of_order: frozenset[int]
     pauses_at: int
     look_ahead_is_said: bool
-    rates_ruled_out: bool
+    rates_are_said: bool
     ended: Ended | None
 
 
@@ -183,7 +182,7 @@ def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: 
         detail["could_be_sent"] = free.slot.size
         detail["may_pause"] = _may_pause(free, situation)
         detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation, interval)
-        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval, found.name)
+        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval)
         roots = oldest(state, free.slot)
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
@@ -316,22 +315,30 @@ def _unshown(
     unavailable: NDArray[np.bool_],
     situation: Situation,
     interval: Interval,
-    symptom_of: str,
 ) -> str:
     """The limit that no row shows and that may explain a stall; empty: there is none."""
+    found = _unshown_limit(state, mapping, waiting, unavailable, situation, interval)
+    if not found and not situation.facts.rates_are_said and is_pause_of_a_rate(state, interval):
+        return UNSHOWN_RATE
+    return found
+
+
+def _unshown_limit(
+    state: Seen,
+    mapping: RoutingArrays,
+    waiting: Waiters,
+    unavailable: NDArray[np.bool_],
+    situation: Situation,
+    interval: Interval,
+) -> str:
+    """The same without the limits of the dispatch rate."""
     since_us = _since_us(interval, situation)
     connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
-    # Entries that were read and lie behind others are a better explanation than a limit that nobody has seen.
-    seen_only = symptom_of not in ("", NOTHING_IS_READ)
-    unseen = _passed_over(state, waiting, interval.from_ts - situation.stall_threshold_us) if seen_only else True
-    blocked = perhaps_blocked(state, interval.from_ts, since_us, unseen)
-    if situation.sent is not None and record_of(state.limits.common, LIMIT)["consumer_claim"] != CLAIM_DISREGARDED:
-        # Who is sent something now, and holds as much as after its last dispatch, was not blocked.
-        consumers: Any = state.consumers.view(np.ndarray)
-        receiver = waiting.owner[at_position(state, waiting, situation.sent)]
-        blocked[receiver] &= consumers["unacked"][receiver] < consumers["filled"][receiver]
-        if not seen_only:
-            blocked[receiver] |= makes_room(state, interval.to_ts)[receiver]
+    blocked = perhaps_blocked(state, since_us)
+    gave_up: NDArray[np.bool_] = state.consumers.view(np.ndarray)["gave_up_seq"] > interval.from_seq
+    goes_on = waiting.where(_is_sent(state, waiting, situation))
+    # Who is sent something now, and has given up nothing since the beginning, was not blocked.
+    blocked[goes_on.owner] &= gave_up[goes_on.owner]
     perhaps = unavailable | blocked
     can = can_be_sent(state, waiting, perhaps, since_us)
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
@@ -346,14 +353,11 @@ def _unshown(
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
-    shown = shown_as_read(state, free, situation.reported.read_position)
-    read = reported_as_read(state, free, situation.reported) if seen_only else shown
-    if bool(read.any()):
+    if bool(shown_as_read(state, free, situation.reported.read_position).any()):
         return ""
-    # Only what consumers give up lets a full subscription go on.
-    given_up = bool((state.consumers.view(np.ndarray)["gave_up_seq"] > interval.from_seq).any())
-    goes_on = situation.sent is not None and not given_up
-    if not goes_on and may_be_full(state, since_us, situation.reported):
+    # Only what consumers give up lets a full subscription read on.
+    reads_on = bool((~goes_on.was_read).any()) and not bool(gave_up.any())
+    if not reads_on and may_be_full(state, since_us, situation.reported):
         return UNSHOWN_SUBSCRIPTION
     if not situation.facts.limits.looks_ahead or situation.facts.look_ahead_is_said:
         return ""
@@ -363,16 +367,11 @@ def _unshown(
     return UNSHOWN_LOOK_AHEAD if may_be_too_long(in_replay, situation.reported) else ""
 
 
-def _passed_over(state: Seen, waiting: Waiters, before_us: int) -> NDArray[np.bool_]:
-    """Which consumers own entries that were read by a time and wait since, although others were sent some after it.
-
-    Whatever stops all sending began only after that.
-    """
-    entries: Any = state.entries.view(np.ndarray)
-    long_ago = waiting.was_read & (entries["read_ts"][waiting.slot] <= before_us) & (waiting.since_ts <= before_us)
-    owners = waiting.owner[long_ago & (waiting.owner != NOBODY)]
-    passed_over: NDArray[np.bool_] = np.bincount(owners, minlength=state.consumers.size) > 0
-    return passed_over
+def _is_sent(state: Seen, waiting: Waiters, situation: Situation) -> NDArray[np.bool_]:
+    """Which entry is the one whose dispatch ends the interval; none where something else ends it."""
+    if situation.sent is None:
+        return np.zeros(waiting.slot.size, dtype=np.bool_)
+    return at_position(state, waiting, situation.sent)
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:

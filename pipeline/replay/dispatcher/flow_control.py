@@ -4,8 +4,6 @@ These are permits, the unacked counts of consumers and the subscription, and who
 the first deliveries of a hash and the redelivery count of an entry.
 """
 
-from typing import Final
-
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
@@ -20,9 +18,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     UNKNOWN,
     State,
 )
-
-# The dispatches of one read follow each other more closely.
-_OF_ONE_READ_US: Final = 5_000
 
 
 @compiled
@@ -62,39 +57,19 @@ def _blocked(unacked: int, limit: int, before: int) -> int:
 
 
 @compiled
-def begins_read(state: State, slot: int, ts: int) -> bool:
-    """Whether a dispatch is of an entry that was not read before; call before the dispatch takes effect.
-
-    Before the first dispatch of a read it notes what is unacknowledged.
-    """
-    common, entries = state.common, state.entries
-    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
-    if (entries[slot].ledger, entries[slot].entry) <= highest:
-        return False
-    if ts - common[0].last_dispatch_ts > _OF_ONE_READ_US:
-        common[0].before_read = common[0].unacked
-    return True
-
-
-@compiled
-def note_filled(state: State, consumer: int, shows_read: bool) -> None:
-    """Notes what is unacknowledged after a dispatch; `shows_read`: of an entry that was not read before."""
-    common, consumers = state.common, state.consumers
-    consumers[consumer].filled = consumers[consumer].unacked + consumers[consumer].uncounted
-    common[0].filled = common[0].unacked if shows_read else max(common[0].filled, common[0].unacked)
-
-
-@compiled
 def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None:
     """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
-    entries, consumers = state.entries, state.consumers
-    state.common[0].last_dispatch_seq = point.seq
-    state.common[0].last_dispatch_ts = point.ts_us
+    entries, consumers, common = state.entries, state.consumers, state.common
+    for _ in range(min(max(entries[slot].messages, 1), 3)):
+        common[0].third_last_ts = common[0].second_last_ts
+        common[0].second_last_ts = common[0].last_dispatch_ts
+        common[0].last_dispatch_ts = point.ts_us
+    common[0].last_dispatch_seq = point.seq
     consumers[consumer].sent_ledger = entries[slot].ledger
     consumers[consumer].sent_entry = entries[slot].entry
     consumers[consumer].sent_ts = point.ts_us
     # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
-    if state.common[0].permits_known_by == BY_FLOWS:
+    if common[0].permits_known_by == BY_FLOWS:
         consumers[consumer].permits -= messages_left(state, slot)
     else:
         consumers[consumer].permits = 1

@@ -27,6 +27,8 @@ _KEPT_IN_COMMON: Final = (
     "counts_indexes",
     "last_dispatch_seq",
     "last_dispatch_ts",
+    "second_last_ts",
+    "third_last_ts",
     "last_seq",
     "look_ahead_limit",
     "unacked_max",
@@ -70,7 +72,7 @@ _KEPT_OF_LIMITS: Final = (
     "contradicted_ts",
 )
 # Of consumers, what depends on entries.
-_DROPPED: Final = ("held", "unacked", "maybe_skipped", "filled", "permits", "blocked", "withheld")
+_DROPPED: Final = ("held", "unacked", "maybe_skipped", "permits", "blocked", "withheld")
 _DROPPED_OF_WAITS: Final = ("half_full", "cause", "unserved_since_ts", "former", "counts_more", "recent")
 _DROPPED_OF_LIMITS: Final = ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood")
 

@@ -28,10 +28,8 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
-    begins_read,
     charge,
     messages_left,
-    note_filled,
     note_sent,
 )
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -156,7 +154,7 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     # A read in flight may send entries that an administrator has skipped meanwhile (E6).
     doubtful = entries[slot].marks & MAYBE_SKIPPED != 0 and point.ts_us <= state.common[0].skip_begun_ts + READ_US
     stop_waiting(state, slot, point.ts_us)
-    at, shows_read = entries[slot].hash_at, begins_read(state, slot, point.ts_us)
+    at = entries[slot].hash_at
     note_sent(state, slot, consumer, point)
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = point.seq
@@ -180,13 +178,11 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
         # Sent once more to its holder (E17): it stays pending there, so no draining ends. The broker counts it twice.
         entries[slot].marks |= REPEATED
         state.consumers[consumer].uncounted += entries[slot].unacked
-        note_filled(state, consumer, shows_read)
         return
     entries[slot].holder = consumer
     entries[slot].unacked = messages_left(state, slot)
     state.consumers[consumer].held += 1
     charge(state, slot, consumer, entries[slot].unacked)
-    note_filled(state, consumer, shows_read)
     last = hashes[at].last
     entries[slot].previous = last
     entries[slot].next = NOBODY

@@ -199,11 +199,13 @@ class SettingsInForce:
                 found.append(DispatchRate(scope, messages, size_bytes, period_s or 1, claims))
         return tuple(found)
 
+    def says_rates(self) -> bool:
+        """Whether rows say each limit of the dispatch rate, or that there is none."""
+        return all(self.of(f"{name}{unit}").said_by_row for name in _RATES.values() for unit in ("InMsg", "InByte"))
+
     def rules_out_rates(self) -> bool:
         """Whether rows say of each limit of the dispatch rate that there is none."""
-        names = [f"{name}{of}" for name in _RATES.values() for of in ("InMsg", "InByte")]
-        settings = [setting for name in names for setting in self.possible(name)]
-        return all(setting.said_by_row and setting.limit == 0 for setting in settings)
+        return self.says_rates() and not self.rates()
 
     def _values_of(self, row: SettingsRow) -> dict[str, Setting]:
         sources: dict[str, str | None] = json.loads(row.sources)

@@ -189,7 +189,6 @@ CONSUMER = np.dtype(
         ("held", np.int64),  # entries
         ("unacked", np.int64),  # messages
         ("uncounted", np.int64),  # the broker may count so many more, skipped while held or sent twice (E6, F10)
-        ("filled", np.int64),  # messages that the broker may have counted after its last dispatch
         ("maybe_skipped", np.int64),  # those of them in MAYBE_SKIPPED entries: the broker may have dropped them
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
         ("joined_entry", np.int64),
@@ -235,6 +234,8 @@ COMMON = np.dtype(
         ("waiting_since_ts", np.int64),  # since when there have been such entries
         ("last_dispatch_seq", np.int64),  # the last dispatch
         ("last_dispatch_ts", np.int64),
+        ("second_last_ts", np.int64),  # when the message before the last one was sent,
+        ("third_last_ts", np.int64),  # and the one before that
         ("permits_known_by", np.int64),  # the trace shows permits, by flow rows or snapshots
         ("next_due_ts", np.int64),  # when delayed entries are looked at next; UNKNOWN: none waits
         ("last_seq", np.int64),  # the last row of the stretch before
@@ -248,8 +249,6 @@ COMMON = np.dtype(
         ("full", np.int64),  # reached `subscription_max`, and not yet back at half of it
         ("total_vague", np.int64),  # the broker's own count may be lower: a holder left, or another one acknowledged
         ("unacked", np.int64),
-        ("filled", np.int64),  # the most of them since the last dispatch that shows a read, with that dispatch
-        ("before_read", np.int64),  # how many there were before the first dispatch of that read
         ("consumer_said", np.int64),  # a row says the limit of unacknowledged messages of a consumer
         ("subscription_said", np.int64),  # and that of the subscription
         ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)

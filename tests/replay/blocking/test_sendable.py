@@ -309,6 +309,6 @@ def test_a_rate_limit_that_comes_into_force_in_a_wait_has_nothing_to_be_paid_for
     log.publish(20)
     log.now_us += SECOND_US
     log.write("settings", settings={"dispatchThrottlingRatePerTopicInMsg": "10"})
-    log.now_us += SECOND_US
+    log.now_us += 3 * SECOND_US // 2
     log.dispatch(1, 20)
     assert replayed(log.rows).weighed == {("stalled", "violation"): 1}

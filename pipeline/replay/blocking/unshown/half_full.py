@@ -1,8 +1,9 @@
 """Who may be blocked on a limit of unacknowledged messages that no row shows, and until when (contract 4.14).
 
-Whoever has reached a limit is blocked until it has come down to half of it. A limit that no row says may have been
-reached with what was sent last. The acknowledgement that ends a wait has taken the count below half by then, so it is
-noted until when it was not.
+A limit that no row says may have any value, and policies may change it. Whoever one of the values blocks, the lowest
+one blocks too: that one is reached first, and half of it last. So whoever the lowest limit that anybody sets would
+block may be blocked. The acknowledgement that ends a wait has taken the count below half by then, so it is noted until
+when it was not.
 """
 
 from typing import Final
@@ -19,17 +20,24 @@ OF_SUBSCRIPTION_MIN: Final = 20
 
 @compiled
 def note_half_full_consumer(state: SeenByBlocking, consumer: int, ts: int) -> None:
-    """Notes when a consumer has come down to half of what may be its limit; called after every change of its count."""
-    limits, consumers, waits = state.limits.common, state.consumers, state.waits.consumers
-    # A limit that the broker does not have is at least what a consumer was seen to hold.
-    disregarded = limits[0].consumer_claim == CLAIM_DISREGARDED
-    reached = limits[0].consumer_most if disregarded else consumers[consumer].filled
-    counted = consumers[consumer].unacked + consumers[consumer].uncounted
-    if reached >= OF_CONSUMER_MIN and 2 * counted > reached:
+    """Notes when a consumer reaches what may be its limit, and half of it; called after every change of its count."""
+    waits, least = state.waits.consumers, _least_of_consumer(state, consumer)
+    counted = state.consumers[consumer].unacked + state.consumers[consumer].uncounted
+    if 0 < least <= counted:
         waits[consumer].half_full = 1
-    elif waits[consumer].half_full == 1:
+    elif waits[consumer].half_full == 1 and (least == 0 or 2 * counted <= least):
         waits[consumer].half_full = 0
         waits[consumer].half_full_ts = ts
+
+
+@compiled
+def _least_of_consumer(state: Seen, consumer: int) -> int:
+    """The lowest limit that may block a consumer without rows showing it; 0: none does."""
+    common = state.common
+    if common[0].consumer_said == 0 or state.limits.common[0].consumer_claim == CLAIM_DISREGARDED:
+        return OF_CONSUMER_MIN
+    # What the broker counts and rows do not show may have reached a limit that a row says, too.
+    return int(common[0].blocks_at) if state.consumers[consumer].uncounted > 0 else 0
 
 
 @compiled
@@ -38,13 +46,9 @@ def blocked_until_ts(state: Seen, consumer: int, ts: int) -> int:
     consumers, waits = state.consumers, state.waits.consumers
     if consumer < 0:
         return 0
-    disregarded = state.limits.common[0].consumer_claim == CLAIM_DISREGARDED
-    # What the broker counts and rows do not show may have reached a limit that a row says, too.
-    doubtful = disregarded or state.common[0].consumer_said == 0 or consumers[consumer].uncounted > 0
-    if consumers[consumer].blocked == 1 or (doubtful and waits[consumer].half_full == 1):
+    if consumers[consumer].blocked == 1 or waits[consumer].half_full == 1:
         return ts
-    until = consumers[consumer].unblocked_ts
-    return int(max(until, waits[consumer].half_full_ts) if doubtful else until)
+    return int(max(consumers[consumer].unblocked_ts, waits[consumer].half_full_ts))
 
 
 @compiled
@@ -60,14 +64,8 @@ def note_half_full_subscription(state: SeenByBlocking, ts: int) -> None:
 
 @compiled
 def may_be_half_full(state: Seen, unacked: int) -> bool:
-    """Whether so many unacknowledged messages may block the subscription, if they once reached its limit.
-
-    A limit that no row says, or that the broker does not have, was above what there was before the last read, and that
-    read has reached it.
-    """
-    common = state.common
-    if 0 < common[0].unacked_limit <= 2 * unacked:
-        return True
-    disregarded = state.limits.common[0].subscription_claim == CLAIM_DISREGARDED
-    unknown = disregarded or common[0].subscription_said == 0
-    return bool(unknown and common[0].filled >= OF_SUBSCRIPTION_MIN and common[0].before_read <= 2 * unacked)
+    """Whether so many unacknowledged messages are half of what may be the limit of the subscription, or more."""
+    common, least = state.common, OF_SUBSCRIPTION_MIN
+    if common[0].subscription_said == 1 and state.limits.common[0].subscription_claim != CLAIM_DISREGARDED:
+        least = common[0].unacked_limit
+    return bool(0 < least <= 2 * unacked)

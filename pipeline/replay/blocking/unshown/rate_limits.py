@@ -34,8 +34,10 @@ _SECOND_US: Final = 1_000_000
 _KEPT_US: Final = 60 * _SECOND_US
 
 _PAUSE_MIN_US: Final = 500_000
-# A period of one second, the default, and the backoff.
-PAUSE_MAX_US: Final = 2 * _SECOND_US + _LATE_US
+PERIOD_US: Final = _SECOND_US
+"""That of a limit, by default."""
+# It, and the backoff.
+PAUSE_MAX_US: Final = PERIOD_US + _BACKOFF_US + _LATE_US
 _BURSTS: Final = 3
 # Few messages after each pause may be those that came meanwhile, however regularly. Then, and after longer pauses, a
 # limit is possible, but not shown.

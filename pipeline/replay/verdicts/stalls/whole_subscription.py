@@ -45,7 +45,7 @@ _UNSHOWN: Final[Mapping[str, str]] = {
     UNSHOWN_IN_REPLAY: (
         "delayed entries of which no row shows whether they are in replay may have filled it up to the look-ahead limit"
     ),
-    UNSHOWN_RATE: "the pause ended by itself, as that of a limit of the dispatch rate does, and no row rules one out",
+    UNSHOWN_RATE: "a limit of the dispatch rate makes pauses of this length, and no row rules one out",
     UNSHOWN_LOOK_AHEAD: "replay is as large as it ever was, and no row rules out a look-ahead limit of about that size",
     UNSHOWN_SUBSCRIPTION: (
         "the subscription may have reached its limit of unacknowledged messages, and has not come down to half of it"
