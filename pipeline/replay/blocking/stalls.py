@@ -347,13 +347,16 @@ def _unshown_limit(
     if free.slot.size == 0 or _look_ahead_reached(state, held, free, connected, situation):
         return UNSHOWN_UNACKED
     delayed = not_due(state, mapping)
+    all_read = situation.reported.in_replay is not None and (
+        situation.reported.in_replay >= waiting.slot.size + delayed.slot.size
+    )
     delayed = delayed.where((delayed.owner != NOBODY) & (perhaps[delayed.owner] | delayed.drains))
     if situation.reported.in_replay is None and delayed.slot.size:
         stuck = joined(held, delayed)
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
-    if bool(shown_as_read(state, free, situation.reported.read_position).any()):
+    if all_read or bool(shown_as_read(state, free, situation.reported.read_position).any()):
         return ""
     # Only what consumers give up lets a full subscription read on.
     reads_on = bool((~goes_on.was_read).any()) and not bool(gave_up.any())
