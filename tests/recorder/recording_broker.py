@@ -90,17 +90,22 @@ def each_release(*gate: str) -> list[Any]:
 
 
 @contextlib.contextmanager
-def recording_broker(folder: Path, release: str = NEWEST, /, **settings: object) -> Iterator[RecordingBroker]:
+def recording_broker(
+    folder: Path, release: str = NEWEST, witness: Path | None = None, /, **settings: object
+) -> Iterator[RecordingBroker]:
     """A broker that records into `folder`.
 
     Args:
         folder: an empty folder.
         release: of Pulsar; if its broker is not built, the test is skipped.
+        witness: file that a second observer in the broker writes (`Witness.java`); None: there is none.
         settings: those of broker.conf; names of the recorder without their common beginning.
     """
     named = [f"{'dispatchAuditRecorder' + name if name[0].isupper() else name}={settings[name]}" for name in settings]
     if not has_broker(release):
         pytest.skip(f"there is no test broker of {release}; make recorder-broker PULSAR={release} builds it")
+    if witness is not None:
+        named += ["--witness", str(witness)]
     with running_broker(folder, *named, release=release) as broker:
         yield RecordingBroker(*broker[:2], folder, broker.process)
 

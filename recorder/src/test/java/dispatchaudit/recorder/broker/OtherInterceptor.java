@@ -1,14 +1,7 @@
 package dispatchaudit.recorder.broker;
 
 import io.netty.buffer.ByteBuf;
-import java.io.IOException;
-import java.io.OutputStream;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.jar.JarOutputStream;
-import java.util.zip.ZipEntry;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.intercept.BrokerInterceptor;
 import org.apache.pulsar.broker.service.Consumer;
@@ -16,22 +9,12 @@ import org.apache.pulsar.broker.service.ServerCnx;
 import org.apache.pulsar.common.api.proto.BaseCommand;
 import org.apache.pulsar.common.api.proto.CommandAck;
 
-/** An interceptor of somebody else, which counts what it is shown. Its class is on the class path, so its NAR only names it. */
+/** An interceptor of somebody else, which counts what it is shown. */
 public final class OtherInterceptor implements BrokerInterceptor {
     static final String NAME = "other";
     static final AtomicInteger DISPATCHED = new AtomicInteger();
     static final AtomicInteger ACKED = new AtomicInteger();
     static final AtomicInteger ASKED = new AtomicInteger();
-
-    /** Writes its NAR. */
-    static void write(Path nar) throws IOException {
-        try (OutputStream file = Files.newOutputStream(nar); JarOutputStream out = new JarOutputStream(file)) {
-            out.putNextEntry(new ZipEntry("META-INF/bundled-dependencies/README"));
-            out.putNextEntry(new ZipEntry("META-INF/services/broker_interceptor.yml"));
-            out.write(("name: " + NAME + "\ndescription: counts\ninterceptorClass: " + OtherInterceptor.class.getName() + "\n")
-                    .getBytes(StandardCharsets.UTF_8));
-        }
-    }
 
     @Override
     public void initialize(PulsarService pulsar) {

@@ -11,7 +11,7 @@ import java.util.Map;
 /**
  * A broker with the recorder, as a process of its own for tests in other languages.
  *
- * <pre>java @target/test-broker.args --trace-dir DIR [--no-recorder] [name=value of broker.conf ...]</pre>
+ * <pre>java @target/test-broker.args --trace-dir DIR [--no-recorder] [--witness FILE] [name=value of broker.conf ...]</pre>
  *
  * It writes one line to standard output when it takes traffic, {@code {"service_url": ..., "admin_url": ...}}, and stops
  * when its standard input ends. Until then a line there asks for statistics as {@code pulsar-admin} prints them:
@@ -25,21 +25,27 @@ public final class TestBroker {
     public static void main(String[] arguments) throws Exception {
         Map<String, String> settings = new HashMap<>();
         boolean recorder = true;
+        Path witness = null;
         for (int i = 0; i < arguments.length; i++) {
             int equals = arguments[i].indexOf('=');
             if (arguments[i].equals("--trace-dir") && i + 1 < arguments.length) {
                 settings.put("dispatchAuditRecorderDirectory", Path.of(arguments[++i]).toAbsolutePath().toString());
+            } else if (arguments[i].equals("--witness") && i + 1 < arguments.length) {
+                witness = Path.of(arguments[++i]).toAbsolutePath();
             } else if (arguments[i].equals("--no-recorder")) {
                 recorder = false;
             } else if (equals > 0) {
                 settings.put(arguments[i].substring(0, equals), arguments[i].substring(equals + 1));
             } else {
                 System.err.println("unknown argument " + arguments[i]
-                        + "; known are --trace-dir DIR, --no-recorder and name=value");
+                        + "; known are --trace-dir DIR, --no-recorder, --witness FILE and name=value");
                 System.exit(2);
             }
         }
         Path nar = recorder ? Path.of(System.getProperty("recorder.nar")).toAbsolutePath() : null;
+        if (witness != null) {
+            settings.putAll(Witness.beside(nar, witness));
+        }
         EmbeddedBroker broker = start(nar, settings);
         System.out.printf("{\"service_url\": \"%s\", \"admin_url\": \"%s\"}%n", broker.serviceUrl(), broker.adminUrl());
         System.out.flush();
