@@ -110,6 +110,7 @@ class Truth:
         self._short_since_us: dict[int, tuple[int, frozenset[int]]] = {}
         self._full: _Full | None = None
         self._shown_read = 0
+        self._shown_at_join: dict[int, int] = {}
         self._read_before = -1
         self.over_consumer = 0
         self.over_subscription = 0
@@ -234,6 +235,9 @@ class Truth:
             number: (before[number][0] if number in before and held <= before[number][1] else now_us, held)
             for number, held in short.items()
         }
+        policy = self._simulation.policy
+        for number in policy.recently if isinstance(policy, RecentlyJoinedPolicy) else ():
+            self._shown_at_join.setdefault(number, self._shown_read)
         first = self._first_known(now_us)
         shown = (position for position in state.replay.hash_of if first <= position < self._shown_read)
         owners = Counter(state.selector.select(state.hashes[position]) for position in shown)
@@ -269,11 +273,19 @@ class Truth:
         """Whether reads may be on their way to an entry, as far as rows without snapshots show.
 
         While the dispatcher remembers recently joined consumers, each waiting entry before it may take a read and a
-        pause (contract 6.2). Where a skip has released them, no row shows it.
+        pause (contract 6.2). Where a skip has released them, no row shows it. And a consumer that has joined recently
+        gets nothing from the read position of its join on: rows show that position to be behind what was sent by then,
+        and not that it is behind entries that were read and not sent.
         """
         simulation = self._simulation
         policy, cursor, state = simulation.policy, simulation.cursor, simulation.state
-        if simulation.setup.stats_us or position < self._shown_read or not isinstance(policy, RecentlyJoinedPolicy):
+        if simulation.setup.stats_us or not isinstance(policy, RecentlyJoinedPolicy):
+            return False
+        owner = state.selector.select(state.hashes[position])
+        joined = None if owner is None else policy.recently.get(owner)
+        if joined is not None and not policy.is_released(joined) and position > self._shown_at_join[joined.number]:
+            return True
+        if position < self._shown_read:
             return False
         now_us = state.agenda.now_us
         if not policy.recently and all(at_us > now_us for at_us in self._skips_us):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from drawn_schedules import FAULTS, NONE, drawn_schedule
+from drawn_schedules import FAULTS, MS, NONE, S, drawn_schedule
 from examples import share_of
 from judged_schedules import Judged, judged_schedule, simulated_rows
 
@@ -81,6 +81,16 @@ def test_what_may_have_been_skipped_shows_no_limit_that_is_passed() -> None:
 
     assert simulated_rows(schedule, seed)[1].over_consumer <= 0
     assert simulated_rows(without, seed)[1].over_consumer == 40
+
+
+def test_only_snapshots_show_that_what_was_read_and_not_sent_came_before_a_join() -> None:
+    """Entry 99 of this seed was read before its owner joined (F8), and nothing after 97 was sent until then."""
+    seed, kind = 14_000_001, "joins_out_of_order"
+    schedule = drawn_schedule(seed, kind)
+    shown = replace(schedule, setup=replace(schedule.setup, stats_us=50 * MS))
+
+    assert simulated_rows(schedule, seed)[1].certain.spans == []
+    assert max(span.lasted_us for span in simulated_rows(shown, seed)[1].certain.spans) > 3 * S
 
 
 @pytest.mark.parametrize("kind", [NONE, "stuck_read"])
