@@ -421,14 +421,15 @@ def _cause(
         cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _AFTER_ALL)
     elif not _was_any_read(state, free, situation) and _subscription_was_full(state, interval, situation.reported):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers["unacked"]))
-    elif not situation.facts.held_back.applies and _are_stuck(state, free, situation.stall_threshold_us):
+    elif not situation.facts.held_back.applies and _are_stuck(state, free, situation):
         cause, blocking = NAMES[DRAINING_STUCK], int(state.hashes.view(np.ndarray)["drained_from"][free.hash_at[0]])
     return cause, blocking
 
 
-def _are_stuck(state: Seen, free: Waiters, threshold_us: int) -> bool:
+def _are_stuck(state: Seen, free: Waiters, situation: Situation) -> bool:
     """Whether each hash had drained and is a finding by itself, so that the stall is no other one."""
-    return bool(unserved_since_drained(state, free).all()) and are_found(state, free, threshold_us)
+    drained = bool(unserved_since_drained(state, free).all())
+    return drained and are_found(state, free, situation.stall_threshold_us, situation.sent)
 
 
 def _was_any_read(state: Seen, free: Waiters, situation: Situation) -> bool:

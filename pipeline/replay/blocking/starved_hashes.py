@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
@@ -61,17 +61,25 @@ def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
     return unserved
 
 
-def are_found(state: Seen, waiting: Waiters, longest_us: int) -> bool:
-    """Whether each hash of some entries that could be sent is found by itself: its owner was long sent later ones."""
-    entries: Any = state.entries.view(np.ndarray)[waiting.slot]
+def are_found(state: Seen, waiting: Waiters, longest_us: int, sent: tuple[int, int] | None) -> bool:
+    """Whether each hash of some entries that could be sent is found by itself: its owner was long sent later ones.
+
+    `sent` is the entry whose dispatch ends the time in which they could be sent; None: something else ends it.
+    """
+    entries: Any = state.entries.view(np.ndarray)
     owners, waits = state.consumers.view(np.ndarray)[waiting.owner], state.waits.hashes.view(np.ndarray)
-    passed = (owners["sent_ledger"] > entries["ledger"]) | (
-        (owners["sent_ledger"] == entries["ledger"]) & (owners["sent_entry"] > entries["entry"])
+    first = entries[waiting.slot]
+    passed = (owners["sent_ledger"] > first["ledger"]) | (
+        (owners["sent_ledger"] == first["ledger"]) & (owners["sent_entry"] > first["entry"])
     )
     since_us = np.maximum(waits["clear_ts"][waiting.hash_at], waiting.since_ts)
     unserved_us = state.waits.consumers.view(np.ndarray)["unserved_us"][waiting.owner]
     unserved_us = unserved_us - waits["clear_unserved_us"][waiting.hash_at]
     found = passed & (owners["sent_ts"] - since_us - unserved_us >= longest_us)
+    if sent is not None:
+        hash_at = entries["hash_at"][(entries["ledger"] == sent[0]) & (entries["entry"] == sent[1])]
+        to = state.hashes.view(np.ndarray)["owner"][hash_at]
+        found |= np.isin(waiting.owner, to) & are_before(state, waiting.slot, sent)
     return bool(np.isin(waiting.hash, waiting.hash[found]).all())
 
 
