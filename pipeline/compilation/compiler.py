@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
+from numba.core.registry import CPUDispatcher
 
 from dispatch_audit.pipeline.compilation.code_cache import CodeCache
 from dispatch_audit.pipeline.compilation.files_of_wheel import version_of
@@ -17,27 +18,23 @@ from dispatch_audit.pipeline.compilation.inlining_dispatcher import InliningDisp
 VERSIONS: Final[set[str]] = set()
 """The versions of all compilers of this process; each has a folder of compiled code."""
 
-# The options of functions that only borrow arrays.
-_BORROWING: Final = {"forceinline": True, "_nrt": False}
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 class Compiler:
     """A decorator: the function is compiled at its first call.
 
-    Two options decide the speed (docs/TRIED.md). The functions pass the whole state, a hundred machine words, to each
-    other, so every function is inlined where it is called. And they only borrow the arrays of their caller: without
-    numba's runtime there is no counting of references, which took atomic instructions at every step. In return a
-    compiled function cannot make an array, unless it asks for that.
+    Functions are inlined where they are called, and only borrow the arrays of their caller (`InliningDispatcher`). In
+    return they cannot make an array, unless they ask for that.
 
     Args:
         sources: every file that the compiled functions come from.
         constants: other values that are compiled in.
-        make_arrays: whether the functions make arrays; then they have numba's runtime and are inlined as numba likes.
+        make_arrays: whether the functions make arrays; then numba compiles them as it likes.
     """
 
     def __init__(self, sources: Iterable[Path], constants: str = "", *, make_arrays: bool = False) -> None:
-        self._options = {} if make_arrays else _BORROWING
+        self._dispatcher: Any = CPUDispatcher if make_arrays else InliningDispatcher
         self._version = version_of(sources, constants)
         VERSIONS.add(self._version)
 
@@ -46,6 +43,6 @@ class Compiler:
         if vars(numba.config)["DISABLE_JIT"]:
             return function
         file = Path(function.__code__.co_filename)
-        dispatcher: Any = InliningDispatcher(function, targetoptions={"nopython": True, **self._options})
+        dispatcher = self._dispatcher(function)
         dispatcher._cache = CodeCache(self._version, f"{file.parent.name}.{file.stem}.{function.__qualname__}")
         return cast(_Function, dispatcher)

@@ -21,7 +21,7 @@ MADE_FOR: Final = "made_for.json"
 """The file in that folder with the environment of the build, as `environment` returns it."""
 
 # Says how functions are compiled, so that a change of it makes other code of the same sources.
-_HOW: Final = Path(__file__).with_name("inlining_dispatcher.py")
+_HOW: Final = sorted(Path(__file__).parent.glob("*.py"))
 
 
 def environment() -> dict[str, str]:
@@ -35,7 +35,7 @@ def environment() -> dict[str, str]:
 
 def version_of(sources: Iterable[Path], constants: str) -> str:
     """Returns the name of the folder for code that is compiled from these sources in this environment."""
-    texts = [path.read_bytes() for path in (*sources, _HOW)]
+    texts = [path.read_bytes() for path in (*sources, *_HOW)]
     parts = [*texts, constants.encode(), json.dumps(environment()).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 

@@ -11,25 +11,25 @@ from typing import Any
 
 from numba import core
 
+from dispatch_audit.pipeline.compilation.passes import InlinedPasses, Passes
+from dispatch_audit.pipeline.compilation.whole_arguments import call_of
+
 # Its internals have types here and there, which do not fit each other.
 _core: Any = core
 _Types = tuple[Any, ...]
-_NO_CALLS_FROM_C: Mapping[str, object] = {"no_cfunc_wrapper": True}
+
+# Two of them decide the speed (docs/TRIED.md). The functions pass the whole state, a hundred machine words, to each
+# other, so every function is inlined where it is called. And without numba's runtime there is no counting of
+# references, which took atomic instructions at every step.
+_OPTIONS: Mapping[str, object] = {"nopython": True, "forceinline": True, "_nrt": False, "no_cfunc_wrapper": True}
 
 
 class InliningDispatcher(_core.registry.CPUDispatcher):
     """A function that Python calls as it calls one of `numba.njit`, and that compiled functions inline."""
 
-    def __init__(
-        self,
-        py_func: Any,
-        locals: Any = None,  # noqa: A002 (numba's name)
-        targetoptions: Mapping[str, object] | None = None,
-        pipeline_class: Any = _core.compiler.Compiler,
-    ) -> None:
-        options = {**(targetoptions or {}), **_NO_CALLS_FROM_C}
-        super().__init__(py_func, locals, options, pipeline_class)
-        self._inlined_compiler = _InlinedCompiler(py_func, self.targetdescr, options, {}, pipeline_class)
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func, targetoptions=dict(_OPTIONS), pipeline_class=Passes)
+        self._inlined_compiler = _InlinedCompiler(py_func, self.targetdescr, dict(_OPTIONS), {}, InlinedPasses)
         self._inlined: dict[_Types, Any] = {}
 
     def get_call_template(self, args: _Types, kws: Mapping[str, Any]) -> tuple[Any, Any, _Types, dict[str, Any]]:
@@ -38,7 +38,8 @@ class InliningDispatcher(_core.registry.CPUDispatcher):
         args = tuple(map(_widened, args))
         if args not in self._inlined:
             result = self._inlined_compiler.compile(args, None)
-            self.targetctx.insert_user_function(_key(self, args), result.fndesc, [result.library])
+            call = call_of(result.fndesc, result.library)
+            self.targetctx.insert_func_defn([(call, _key(self, args), args)])
             self._inlined[args] = result.signature
         name = self.py_func.__name__
         template = _core.typing.make_concrete_template(name, key=name, signatures=[self._inlined[args]])
@@ -66,6 +67,7 @@ class _InlinedCompiler(_core.dispatcher._FunctionCompiler):
             flags=flags,
             locals=self.locals,
             library=_InlinedLibrary(context.codegen(), self.py_func.__qualname__),
+            pipeline_class=self.pipeline_class,
         )
 
 
