@@ -29,6 +29,8 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 
 # An event this shortly before a dispatch counts as the reason for it.
 _BROUGHT_ABOUT_US = 1_000_000
+# A healthy broker sends within a read and a pause (contract 4.9, 6.6), before and after a cause as short as that.
+_SHORT_CAUSE_US = 100_000
 _LONG_AGO_US = -NEVER
 
 
@@ -62,7 +64,8 @@ class StallWatch:
         self._reported = NOTHING_REPORTED
         self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
-        # Since then something could be sent at each look. If a stall since then would not be provable: that stall.
+        # Since then something could be sent at each look, short causes aside. If a stall since then would not be
+        # provable: that stall.
         self._explained_until_us = _LONG_AGO_US
         self._doubted: Blocked | None = None
         self._looked: Interval | None = None
@@ -182,8 +185,11 @@ class StallWatch:
             return found
         since_us, stall = unexplained_end(state, mapping, interval, situation)
         looked = self._looked
-        if looked is None or looked.from_ts != interval.from_ts or since_us > looked.to_ts:
+        if looked is None or looked.from_ts != interval.from_ts or since_us > looked.to_ts + _SHORT_CAUSE_US:
             self._explained_until_us, self._doubted = since_us, None
+        elif since_us > looked.to_ts:
+            # Who has just joined has no permits for a moment. That does not explain the rest, and does not count.
+            self._explained_until_us += since_us - looked.to_ts
         if stall is not None and not kind_of(stall).provable:
             self._doubted = stall
         if stall is None or interval.to_ts - self._explained_until_us < self._threshold_us:
@@ -221,9 +227,13 @@ class StallWatch:
         before, self._explained, self._unexplained = self._unexplained, None, None
         self._explained_until_us = _LONG_AGO_US
         explained = found is None or found.cause != NAMES[UNEXPLAINED]
-        if before is not None and before.span.from_ts == interval.from_ts and explained:
-            # What explains the rest of the time does not explain the time before.
-            return [before, *self._rest(found, before, interval)]
+        if before is not None and before.span.from_ts == interval.from_ts:
+            if explained:
+                # What explains the rest of the time does not explain the time before.
+                return [before, *self._rest(found, before, interval)]
+            if interval.to_ts - before.span.to_ts < self._threshold_us and not kind_of(before).provable:
+                # The row that ends the stall may end what makes it doubtful, too.
+                found = before
         return skipped if found is None else [*skipped, found._replace(span=interval)]
 
     def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:

@@ -506,7 +506,8 @@ def _explained_by_joins(state: Seen, waiting: Waiters, free: Waiters, situation:
 
     Their own entries are held back from them (6.1). Those of other consumers wait with them only until they are read.
     The broker reads in order and puts what it holds back into replay. Some releases do not read on while something is
-    there (6.4); the others do (6.2), and take a read and a pause at most for each entry that comes first.
+    there (6.4); the others do (6.2), and take a read and a pause at most for each entry that comes first and was not
+    read before.
     """
     facts, reported = situation.facts, situation.reported
     if not facts.held_back.until:
@@ -516,10 +517,11 @@ def _explained_by_joins(state: Seen, waiting: Waiters, free: Waiters, situation:
         return True
     if bool(reported_as_read(state, others, reported).any()):
         return False
-    ahead = number_before(state, waiting, oldest(state, others.slot)[0])
-    if facts.limits.reads_past_replay:
-        return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
-    return ahead > 0
+    first = oldest(state, others.slot)[0]
+    if not facts.limits.reads_past_replay:
+        return number_before(state, waiting, first) > 0
+    to_read = number_before(state, waiting.where(~waiting.was_read), first)
+    return interval.to_ts - interval.from_ts <= to_read * _READ_AND_PAUSE_US
 
 
 def _may_pause(free: Waiters, situation: Situation) -> bool:

@@ -301,6 +301,40 @@ def test_without_a_dispatch_that_shows_how_far_was_read_a_join_may_hold_back_its
     assert replayed(log.rows, settings=CLASSIC).weighed == {("stalled", "not_provable"): 1}
 
 
+@pytest.mark.parametrize(("since_us", "severity"), [(0, "not_provable"), (2 * SECOND_US, "violation")])
+def test_what_may_hold_a_newcomer_back_counts_until_lately(since_us: int, severity: str) -> None:
+    """Consumer 1 acknowledges the only entry that was sent when 2 joined; then 2 is sent what waits."""
+    log = _one()
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.join(2)
+    log.flow(2, 100)
+    log.publish(1, LOW)
+    log.now_us += 3 * SECOND_US
+    log.ack(1, 0)
+    log.now_us += since_us
+    log.dispatch(2, 1, LOW)
+    assert replayed(log.rows, settings=CLASSIC).weighed == {("stalled", severity): 1}
+
+
+@pytest.mark.parametrize(("read", "weighed"), [(True, {("stalled", "violation"): 1}), (False, {})])
+def test_what_was_read_and_is_held_back_takes_no_more_reads(read: bool, weighed: dict[tuple[str, str], int]) -> None:
+    """Forty entries are held back from consumer 2 and come before one of 1: to read them may take four seconds."""
+    log = _one()
+    for entry in range(2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.join(2)
+    log.flow(2, 100)
+    for entry in range(2, 42):
+        log.publish(entry, LOW)
+    log.publish(42, HIGH)
+    log.snapshot(read_position="1:42" if read else "1:2", mark_delete_position="1:-1")
+    log.now_us += 3 * SECOND_US
+    log.publish(43, HIGH)
+    assert replayed(log.rows, settings=CLASSIC).weighed == weighed
+
+
 def test_a_rate_limit_that_comes_into_force_in_a_wait_has_nothing_to_be_paid_for() -> None:
     log = _one()
     for entry in range(20):

@@ -108,6 +108,26 @@ def test_what_could_be_sent_to_one_and_then_to_another_adds_up(
     assert replayed(log.rows).weighed == weighed
 
 
+@pytest.mark.parametrize(("without_us", "weighed"), [(1_000, {("stalled", "violation"): 1}), (200_000, {})])
+def test_who_joins_and_has_no_permits_for_a_moment_explains_that_moment_only(
+    without_us: int, weighed: dict[tuple[str, str], int]
+) -> None:
+    """LOWEST could be sent to 2, and from the permits of 3 on to that: neither for a second."""
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.join(2)
+    flow(log, 2)
+    log.publish(0, LOWEST)
+    log.now_us += SECOND_US * 7 // 10
+    log.join(3)
+    log.now_us += without_us
+    flow(log, 3)
+    log.now_us += SECOND_US * 7 // 10
+    log.dispatch(3, 0, LOWEST)
+    assert replayed(log.rows).weighed == weighed
+
+
 def test_what_has_just_come_is_not_what_could_have_been_sent_all_the_while() -> None:
     # LOW waits for its owner's permits, HIGH is sent at once.
     log = Log()
