@@ -347,16 +347,15 @@ def _unshown_limit(
     if free.slot.size == 0 or _look_ahead_reached(state, held, free, connected, situation):
         return UNSHOWN_UNACKED
     delayed = not_due(state, mapping)
-    all_read = situation.reported.in_replay is not None and (
-        situation.reported.in_replay >= waiting.slot.size + delayed.slot.size
-    )
+    in_replay, position = situation.reported.in_replay, situation.reported.read_position
+    all_read = position is None and in_replay is not None and in_replay >= waiting.slot.size + delayed.slot.size
     delayed = delayed.where((delayed.owner != NOBODY) & (perhaps[delayed.owner] | delayed.drains))
-    if situation.reported.in_replay is None and delayed.slot.size:
+    if in_replay is None and delayed.slot.size:
         stuck = joined(held, delayed)
         if _look_ahead_reached(state, stuck, free, connected, situation):
             return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
-    if all_read or bool(shown_as_read(state, free, situation.reported.read_position).any()):
+    if all_read or bool(shown_as_read(state, free, position).any()):
         return ""
     # Only what consumers give up lets a full subscription read on.
     reads_on = bool((~goes_on.was_read).any()) and not bool(gave_up.any())
@@ -364,7 +363,6 @@ def _unshown_limit(
         return UNSHOWN_SUBSCRIPTION
     if not situation.facts.limits.looks_ahead or situation.facts.look_ahead_is_said:
         return ""
-    in_replay = situation.reported.in_replay
     if in_replay is None:
         in_replay = _replay_before(state, joined(held, delayed), free, situation)
     return UNSHOWN_LOOK_AHEAD if may_be_too_long(in_replay, situation.reported) else ""

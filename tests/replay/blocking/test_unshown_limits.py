@@ -193,6 +193,25 @@ def test_a_full_subscription_is_sent_what_was_read(read: bool, expected: str) ->
     assert unshown(log) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("snapshot", "expected"),
+    [
+        ({"read_position": "1:10", "mark_delete_position": "1:-1"}, "not_provable unacked_limit_subscription"),
+        ({}, "violation"),
+    ],
+)
+def test_the_read_position_says_more_than_the_size_of_replay(snapshot: dict[str, str], expected: str) -> None:
+    """Replay has two entries, as many as wait. They were read, unless the read position is before them."""
+    log = two()
+    hold(log, 10)
+    log.publish(10, LOW)
+    log.publish(11, LOW)
+    log.snapshot(msg_in_replay=2, **snapshot)
+    log.now_us += 3 * SECOND_US
+    log.publish(12, LOW)
+    assert unshown(log) == [expected]
+
+
 RATES = {
     f"dispatchThrottlingRate{level}In{unit}": 0
     for level in ("", "PerTopic", "PerSubscription")
