@@ -231,8 +231,8 @@ class StallWatch:
             if explained:
                 # What explains the rest of the time does not explain the time before.
                 return [before, *self._rest(found, before, interval)]
-            if interval.to_ts - before.span.to_ts < self._threshold_us and not kind_of(before).provable:
-                # The row that ends the stall may end what makes it doubtful, too.
+            if interval.to_ts - before.span.to_ts < self._threshold_us and not kind_of(before).joins_known:
+                # The acknowledgement that ends the stall releases who may have joined recently.
                 found = before
         return skipped if found is None else [*skipped, found._replace(span=interval)]
 
