@@ -15,7 +15,7 @@ _ROOT = _HERE.parents[1]
 
 _LIMITS = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2, "maxUnackedMessagesPerConsumer": 3}
 _KINDS = {
-    "4.0.1": {"no_permits", "unacked_limit_consumer", "draining_stuck", "nack_delay", "replay_queue"},
+    "4.0.1": {"no_permits", "unacked_limit_consumer", "unexplained", "nack_delay", "replay_queue"},
     "3.0.7": {"no_permits", "unacked_limit_consumer", "recently_joined", "nack_delay"},
 }
 
