@@ -181,6 +181,8 @@ FAULTS: Final = {
         {"draining_stuck"},
         [*_HELD, *_JOIN, ("newest leaves", 0, 0, 0), ("rest", 1, 0, 0), *_JOIN, ("ack all", 0, 0, 0)],
         version="4.0.1",
+        # Where all that waits had drained, nothing is sent to anybody.
+        follows=frozenset({"stalled"}),
     ),
     Bug.WRONG_OWNER: Fault(
         # Who owns what another is sent lies still.
