@@ -182,7 +182,9 @@ def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: 
         detail["could_be_sent"] = free.slot.size
         detail["may_pause"] = _may_pause(free, situation)
         detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation, interval)
-        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval)
+        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval) or _unshown_rate(
+            state, situation, interval
+        )
         roots = oldest(state, free.slot)
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
@@ -316,22 +318,7 @@ def _unshown(
     situation: Situation,
     interval: Interval,
 ) -> str:
-    """The limit that no row shows and that may explain a stall; empty: there is none."""
-    found = _unshown_limit(state, mapping, waiting, unavailable, situation, interval)
-    if not found and not situation.facts.rates_are_said and is_pause_of_a_rate(state, interval):
-        return UNSHOWN_RATE
-    return found
-
-
-def _unshown_limit(
-    state: Seen,
-    mapping: RoutingArrays,
-    waiting: Waiters,
-    unavailable: NDArray[np.bool_],
-    situation: Situation,
-    interval: Interval,
-) -> str:
-    """The same without the limits of the dispatch rate."""
+    """The limit that no row shows and that may explain a stall, of the rate aside; empty: there is none."""
     since_us = _since_us(interval, situation)
     connected = int(np.count_nonzero(state.consumers.view(np.ndarray)["connected"] == 1))
     blocked = perhaps_blocked(state, since_us)
@@ -366,6 +353,11 @@ def _unshown_limit(
     if in_replay is None:
         in_replay = _replay_before(state, joined(held, delayed), free, situation)
     return UNSHOWN_LOOK_AHEAD if may_be_too_long(in_replay, situation.reported) else ""
+
+
+def _unshown_rate(state: Seen, situation: Situation, interval: Interval) -> str:
+    """The limit of the dispatch rate, if no row says it and it may explain a stall; empty: it does not."""
+    return UNSHOWN_RATE if not situation.facts.rates_are_said and is_pause_of_a_rate(state, interval) else ""
 
 
 def _is_sent(state: Seen, waiting: Waiters, situation: Situation) -> NDArray[np.bool_]:
