@@ -43,10 +43,10 @@ test-slow: setup
 unit: setup
 	@$(PYTEST) 2 -m "not (spark or e2e or slow or heavy or recordings or browser or broker)" --hypothesis-profile=unit
 
-# Compiles the kernel, if its sources changed, so that the processes of the tests do not all compile it at one time.
+# Compiles all that Python enters, if its sources changed, so that the processes of the tests do not all compile it at one
+# time, and no test of a command meets the line that says so.
 kernel: setup
-	@out=$$(mktemp -d) && trap "rm -rf $$out" EXIT && $(BIN)/dispatch-audit audit \
-		data/samples/heavy-churn-3.0.7 --out $$out --fail-on never --engine embedded > /dev/null
+	@$(BIN)/python -m dispatch_audit.pipeline.compile_ahead
 
 # Archives the classes that Spark loads (jobs/engines/class_archive.py): else each JVM of the tests loads them, until one
 # has ended and written them. The JVM writes after the command has ended, and the pipe is open until then. Without Java

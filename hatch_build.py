@@ -16,15 +16,6 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# Between them they enter every compiled function that Python calls.
-_TRACES = (
-    "data/samples/heavy-churn-3.0.7",
-    "data/samples/hung-consumer-4.0.8",
-    "tests/data/traces/expire-skip-clear-churn-4.0.8",
-    "tests/data/traces/seek-unload-1-4.0.8",
-    "tests/data/traces/sticky-ranges-4.0.8",
-)
-
 
 class CompiledFunctions(BuildHookInterface[Any]):
     """The build hook of the wheel."""
@@ -41,7 +32,7 @@ class CompiledFunctions(BuildHookInterface[Any]):
             return
         self._folder = tempfile.mkdtemp()
         environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "PYTHONPATH": self.root}
-        command = [sys.executable, "-m", "dispatch_audit.pipeline.compile_for_wheel", self._folder, *_TRACES]
+        command = [sys.executable, "-m", "dispatch_audit.pipeline.compile_ahead", self._folder]
         subprocess.run(command, cwd=self.root, env=environment, check=True)
         build_data["force_include"][self._folder] = "dispatch_audit/compiled"
         build_data["pure_python"] = False

@@ -24,7 +24,7 @@ ROOMS = (
     "dispatch_audit.jobs.engines",
     "dispatch_audit.pipeline.audit",
     "dispatch_audit.pipeline.validation",
-    "dispatch_audit.pipeline.compile_for_wheel",
+    "dispatch_audit.pipeline.compile_ahead",
     "dispatch_audit.pipeline.convert",
     "dispatch_audit.pipeline.simulate.comparison",
     "dispatch_audit.pipeline.simulate",

@@ -1,9 +1,10 @@
-"""Compiles what a wheel brings along: all functions that an audit enters from Python, for any processor of this kind.
+"""Compiles all functions that an audit enters from Python, before any audit: in a checkout, by traces of the checkout.
 
-    NUMBA_CPU_NAME=generic python -m dispatch_audit.pipeline.compile_for_wheel FOLDER TRACE...
+    python -m dispatch_audit.pipeline.compile_ahead
+    NUMBA_CPU_NAME=generic python -m dispatch_audit.pipeline.compile_ahead FOLDER
 
-It replays traces in this process. `hatch_build.py` names traces that enter every function, and `tests/wheel` audits
-others with the wheel that it builds and finds nothing compiled.
+The first fills the cache of this user (`make kernel`), the second the folder of a wheel (`hatch_build.py`). The test of
+the wheel audits other traces with what this has compiled, and finds nothing compiled.
 """
 
 import json
@@ -22,19 +23,32 @@ from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.trace import Trace, open_traces
 
+# Between them they enter every compiled function that Python calls.
+_TRACES = (
+    Path("data/samples/heavy-churn-3.0.7"),
+    Path("data/samples/hung-consumer-4.0.8"),
+    Path("tests/data/traces/expire-skip-clear-churn-4.0.8"),
+    Path("tests/data/traces/seek-unload-1-4.0.8"),
+    Path("tests/data/traces/sticky-ranges-4.0.8"),
+)
 
-def compile_into(folder: Path, traces: list[Path]) -> None:
-    """Writes the compiled code of all functions that the audit of some traces enters, below a folder.
 
-    It is kept in the user's cache too, under the name of the processor, so that a second build compiles nothing.
+def compile_all() -> None:
+    """Compiles what the cache of this user lacks. The working directory is that of a checkout."""
+    for trace in open_traces(_TRACES):
+        _replay(trace)
+
+
+def compile_into(folder: Path) -> None:
+    """Writes all compiled code below a folder.
+
+    It is kept in the user's cache too, under a name of its own, so that a second build compiles nothing.
 
     Args:
         folder: gets a folder for each version of compiled code, and the environment that it is made for.
-        traces: what to audit.
     """
     os.environ["NUMBA_CACHE_DIR"] = str(cache_folder("wheel"))
-    for trace in open_traces(traces):
-        _replay(trace)
+    compile_all()
     for version in VERSIONS:
         compiled = Path(os.environ["NUMBA_CACHE_DIR"], version)
         if compiled.is_dir():
@@ -52,4 +66,7 @@ def _replay(trace: Trace) -> None:
 
 
 if __name__ == "__main__":
-    compile_into(Path(sys.argv[1]), [Path(trace) for trace in sys.argv[2:]])
+    if len(sys.argv) > 1:
+        compile_into(Path(sys.argv[1]))
+    else:
+        compile_all()
