@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
+from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.membership.stays import Stay
@@ -114,6 +115,7 @@ class ReplayResult:
         settings: the settings that rows and snapshots were compared with.
         owners_unknown: whether the broker has another selector than the trace claims, and which one is unknown.
         limits: the limits of unacknowledged messages among them, and which are contradicted.
+        silence: when the broker wrote nothing at all.
         recorders: the recorders of the topic.
         waits_known: whether the trace shows which entries waited; False where entries from before its beginning were
             open to the end.
@@ -153,6 +155,7 @@ class ReplayResult:
     settings: ComparedSettings = field(default_factory=ComparedSettings)
     owners_unknown: bool = False
     limits: LimitEvidence = field(default_factory=LimitEvidence)
+    silence: BrokerSilence = field(default_factory=BrokerSilence)
     recorders: Recorders = ONE
     waits_known: bool = True
     acks_recorded: bool = True

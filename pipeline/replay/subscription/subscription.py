@@ -7,6 +7,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
 from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -29,7 +30,7 @@ class Subscription:
         loop: what the rows so far have led to.
     """
 
-    __slots__ = ("_config", "_last", "_latest", "_reported", "_watermark", "loop")
+    __slots__ = ("_config", "_last", "_latest", "_reported", "_silence", "_watermark", "loop")
 
     def __init__(self, config: ReplayConfig, loop: StepLoop | None = None) -> None:
         """Starts in front of the first row; `loop` is another one than that of the configuration."""
@@ -38,6 +39,7 @@ class Subscription:
         self._latest = OmittedRanges()
         self._last = TracePoint(-1, 0)
         self._reported: TracePoint | None = None
+        self._silence = BrokerSilence()
         self._watermark = Watermark(config.unsettled_us)
 
     @property
@@ -58,6 +60,7 @@ class Subscription:
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
+            self._silence.note(events.ts_us, [row.ts_us for row in part.snapshots])
         snapshots = self._filled(part.snapshots, gaps)
         self.loop.apply(self.loop.membership.push(events, part.membership, snapshots, gaps, part.settings))
 
@@ -169,6 +172,7 @@ class Subscription:
             settings=loop.settings,
             owners_unknown=membership.owners.unknown,
             limits=loop.limits,
+            silence=self._silence,
             waits_known=waits_known,
             acks_recorded=acks_are_recorded(dispatcher, self._config.written),
             leaves_recorded=leaves_are_recorded(membership.stays.values(), self._config.written),

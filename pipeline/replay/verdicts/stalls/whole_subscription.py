@@ -33,7 +33,11 @@ from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
+    not_acknowledged,
+    perhaps_other_dispatcher,
+    perhaps_stood_still,
+)
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
@@ -64,7 +68,8 @@ def _doubts(stall: Blocked, context: FindingContext) -> list[str]:
     # The owners of the waiting hashes decide which consumers could have been sent something.
     of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
     # What consumers still hold may drain, or block them.
-    clauses = *of_owners, perhaps_other_dispatcher(context, stall.span.to_seq), not_acknowledged(context)
+    of_dispatcher = perhaps_stood_still(stall.span, context), perhaps_other_dispatcher(context, stall.span.to_seq)
+    clauses = *of_owners, *of_dispatcher, not_acknowledged(context)
     return [clause for clause in clauses if clause]
 
 
