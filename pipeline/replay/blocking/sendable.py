@@ -121,10 +121,10 @@ def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
     """Whether an administrator may have moved mark-delete past each entry; no row says how far it was moved (5.10)."""
     entries, common = state.entries.view(np.ndarray), common_of(state)
     skipped: Mask = entries["marks"][waiting.slot] & MAYBE_SKIPPED != 0
-    if common["skip_begun_ts"] > 0:
+    if common["skip_until_ts"] != UNKNOWN:
         # The row of a publish may come after that of the skip. What was sent is marked if it was sent before the skip.
         unsent = entries["marks"][waiting.slot] & SENT == 0
-        skipped |= unsent & (waiting.since_ts <= common["skip_begun_ts"] + common["publish_skew_us"])
+        skipped |= unsent & (waiting.since_ts <= common["skip_until_ts"] + common["publish_skew_us"])
     # READ_US is also more than a snapshot takes.
     if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:
         skipped &= ~are_after(state, waiting.slot, reported.mark_delete)

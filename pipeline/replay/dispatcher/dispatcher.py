@@ -389,11 +389,11 @@ class Dispatcher:
         """Ends the reset: later rows happened after it."""
         leave_and_reset.reset_ended(self._state, at.ts_us, self.policy.skew_us)
 
-    def begin_skip(self, at: TracePoint) -> None:
-        """Notes that an administrator moves mark-delete: the broker may drop pending entries (E6)."""
+    def skip(self, at: TracePoint, over: bool) -> None:
+        """Notes that an administrator moves mark-delete, here or later: the broker may drop pending entries (E6)."""
         # From here on nobody knows which entries wait.
         self._before_change(at, BY_RESET)
-        leave_and_reset.mark_delete_may_move(self._state, at.ts_us)
+        leave_and_reset.mark_delete_may_move(self._state, at.ts_us, over)
         for index in np.flatnonzero(self._state.consumers.connected).tolist():
             self._note_capacity(index, at, BY_RESET)
 

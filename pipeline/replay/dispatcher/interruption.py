@@ -46,6 +46,7 @@ _KEPT_IN_COMMON: Final = (
     "without_publish",
     "unseen_until_ts",
     "skip_begun_ts",
+    "skip_until_ts",
 )
 _KEPT_OF_WAITS: Final = (
     "next_sample_ts",

@@ -226,7 +226,7 @@ def _published(state: State, rows: Stretch, i: int) -> None:
             if events.word[i] != NEVER_DUE:
                 due_ms = events.ts_us[i] // 1000 + events.word[i]
                 entries[slot].due_ts = due_ms * 1000 + policy.delay_tick_us
-        if common[0].skip_begun_ts != UNKNOWN and events.ts_us[i] <= common[0].skip_begun_ts + policy.skew_us:
+        if common[0].skip_until_ts != UNKNOWN and events.ts_us[i] <= common[0].skip_until_ts + policy.skew_us:
             # The row of a publish comes a moment after its entry, which the broker may have skipped by then.
             entries[slot].marks |= MAYBE_SKIPPED
         at = entries[slot].hash_at

@@ -43,6 +43,9 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
+# A skip, clear or expiry of which the row of its end is missing is over by then.
+_SKIP_US = 10_000_000
+
 
 @compiled
 def return_all(state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, skew_us: int) -> None:
@@ -126,10 +129,14 @@ def _forget_order(state: State) -> None:
 
 
 @compiled
-def mark_delete_may_move(state: State, ts: int) -> None:
-    """Marks all entries as perhaps skipped: an administrator moves mark-delete, and the broker may drop them (E6)."""
+def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
+    """Marks all entries as perhaps skipped: an administrator moves mark-delete, and the broker may drop them (E6).
+
+    Unless it is `over`, this concerns entries that are published from here on too.
+    """
     entries = state.entries
     state.common[0].skip_begun_ts = ts
+    state.common[0].skip_until_ts = ts if over else ts + _SKIP_US
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue

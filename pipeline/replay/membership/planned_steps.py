@@ -109,7 +109,7 @@ class PlannedSteps:
         """Takes the next join, leave or reset."""
         here = TracePoint(row.seq, row.ts_us)
         if row.kind == "reset" and row.reason not in RESTARTS:
-            self._add(steps.MarkDeleteMoves(here))
+            self._add(steps.MarkDeleteMoves(here, row.late))
             return
         side = self._changes.add(row)
         if side is Side.EARLY:

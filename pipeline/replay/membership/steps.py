@@ -120,9 +120,15 @@ class EpochBegins(NamedTuple):
 
 @checkpointed("mark_delete_moves")
 class MarkDeleteMoves(NamedTuple):
-    """An administrator moves mark-delete at about this row (E6)."""
+    """An administrator moves mark-delete at about this row (E6).
+
+    Attributes:
+        at: the row.
+        over: whether it has moved for certain; else it moves here or later.
+    """
 
     at: TracePoint
+    over: bool
 
 
 @checkpointed("gap_begins")

@@ -260,6 +260,7 @@ COMMON = np.dtype(
         ("waiting_since_seq", np.int64),
         ("unseen_until_ts", np.int64),  # rows until then may be from before the last reset
         ("skip_begun_ts", np.int64),  # when an administrator last moved mark-delete
+        ("skip_until_ts", np.int64),  # entries that were published up to then may have been skipped
         ("jumped_from_ledger", np.int64),  # the last jump of mark-delete, which may pass unacknowledged entries
         ("jumped_from_entry", np.int64),
         ("jumped_to_ledger", np.int64),  # the end of that jump
@@ -332,6 +333,7 @@ _UNKNOWN_AT_FIRST = (
     "last_published_ledger",
     "unseen_until_ts",
     "skip_begun_ts",
+    "skip_until_ts",
     "jumped_ts",
     "next_due_ts",
 )

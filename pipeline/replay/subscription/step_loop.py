@@ -123,8 +123,8 @@ class StepLoop:
                 dispatcher.end_reset(at)
             case steps.EpochBegins():
                 self._route(step)
-            case steps.MarkDeleteMoves(at):
-                dispatcher.begin_skip(at)
+            case steps.MarkDeleteMoves(at, over):
+                dispatcher.skip(at, over)
             case steps.GapBegins(at, gap):
                 self._begin_gap(gap, at)
             case steps.GapEnds(at, gap):
