@@ -59,6 +59,8 @@ SNAPSHOT = _struct(
     msg_backlog=_LONG,
     read_position=_TEXT,
     mark_delete_position=_TEXT,
+    subscription_have_pending_read=BooleanType(),
+    subscription_have_pending_replay_read=BooleanType(),
     # The classic dispatcher's: a position by consumer name.
     consumers_after_mark_delete_position=MapType(_TEXT, _TEXT),
     consumers=ArrayType(CONSUMER_SNAPSHOT),

@@ -13,7 +13,8 @@ number 2.
     key g: like h                                another key on the hash of h
     join c2 [as NAME] [ranges 0-10,20-30] [out-of-order]      `join nobody`: the broker refused it
     leave c2 [because closed_by_broker]          also `reset seek`
-    stats [mark-delete 1:5] [replay 5990] [read 1:6]          a snapshot; entries in replay, read position
+    stats [mark-delete 1:5] [replay 5990] [read 1:6] [pending no]  a snapshot; entries in replay, read position, and
+                                                 whether the dispatcher waits for a read
     stats of c1 c2                               with the ranges of c1 and c2, which joined in this order
     claim setting=value ...                      trace.json says something else from here on than the broker has
     flow c1 5                                    c1 asks for messages
@@ -174,6 +175,9 @@ class Story:
             told["consumers"] = _reported(words[1:], self._rules(self._version))
         if "read" in words:
             told["read_position"] = _behind(words, "read")
+        if "pending" in words:
+            told["subscription_have_pending_replay_read"] = False
+            told["subscription_have_pending_read"] = _behind(words, "pending") == "yes"
         self._write("stats", snapshot=json.dumps(told))
 
     def do_flow(self, words: list[str]) -> None:

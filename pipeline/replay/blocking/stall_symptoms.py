@@ -7,6 +7,7 @@
 | head_of_replay | 3.x, classic: all was read, and as many as a read picks cannot be sent and are before what could be |
 | joined_out_of_order | 3.x, classic: what could be sent is for consumers remembered after one with a later position |
 | nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
+| no_read_pending | the same, and the last of them shows that the dispatcher waits for no read |
 | counted_as_draining_again | each hash that could be served had drained, and was counted as draining more than once |
 
 Each names a bug only where the catalogue has one for the release and the dispatcher.
@@ -36,6 +37,7 @@ PARKED_AT_THE_END: Final = "parked_at_the_end"
 HEAD_OF_REPLAY: Final = "head_of_replay"
 JOINED_OUT_OF_ORDER: Final = "joined_out_of_order"
 NOTHING_IS_READ: Final = "nothing_is_read"
+NO_READ_PENDING: Final = "no_read_pending"
 COUNTED_AGAIN: Final = "counted_as_draining_again"
 
 
@@ -55,6 +57,7 @@ class Reported(NamedTuple):
         unacked_us: when unacknowledged messages and permits were reported.
         unacked: unacknowledged messages of the subscription; None: no snapshot says it.
         short: the indexes of the consumers that had no permits.
+        reads: whether the dispatcher waited for a read at `position_us`; None: that snapshot does not say it.
         replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
     """
 
@@ -68,6 +71,7 @@ class Reported(NamedTuple):
     unacked_us: int
     unacked: int | None
     short: frozenset[int]
+    reads: bool | None = None
     replay_at_read: int = 0
     stands_us: int = 0
 
@@ -88,6 +92,7 @@ class Reported(NamedTuple):
             self.unacked_us,
             self.unacked if self.unacked_us >= interval.from_ts else None,
             self.short if self.unacked_us >= interval.from_ts else frozenset(),
+            self.reads if self.position_us >= interval.from_ts else None,
             self.replay_at_read,
             self.stands_us,
         )
@@ -147,7 +152,7 @@ def symptom(
             return Shown(parked, NOBODY)
     stands = reported.read_position is not None and reported.position_us >= interval.from_ts + threshold_us
     if stands and not reported_as_read(state, free, reported).any():
-        return Shown(NOTHING_IS_READ, NOBODY)
+        return Shown(NO_READ_PENDING if reported.reads is False else NOTHING_IS_READ, NOBODY)
     counted_again = state.hashes.view(np.ndarray)["registered"][free.hash_at] > 1
     stuck = free.slot.size > 0 and bool((counted_again & unserved_since_drained(state, free)).all())
     return Shown(COUNTED_AGAIN if stuck else "", NOBODY)

@@ -96,7 +96,10 @@ class StallWatch:
             if snapshot.read_position != read_position:
                 self._reported = self._reported._replace(stands_us=snapshot.ts_us)
             self._reported = self._reported._replace(
-                position_us=snapshot.ts_us, read_position=snapshot.read_position, mark_delete=snapshot.mark_delete
+                position_us=snapshot.ts_us,
+                read_position=snapshot.read_position,
+                mark_delete=snapshot.mark_delete,
+                reads=snapshot.reads,
             )
 
     def reported_in(self, interval: Interval) -> Reported:

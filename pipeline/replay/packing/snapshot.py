@@ -69,6 +69,8 @@ class Snapshot(NamedTuple):
         unacked: `unackedMessages` of the subscription.
         read_position: the position of the next normal read.
         mark_delete: the position up to which all entries are deleted at the cursor.
+        reads: `subscriptionHavePendingRead` or `subscriptionHavePendingReplayRead`: whether the dispatcher waits for a
+            read; None: not reported.
         consumers: the connected consumers.
     """
 
@@ -80,6 +82,7 @@ class Snapshot(NamedTuple):
     unacked: int | None
     read_position: Position | None
     mark_delete: Position | None
+    reads: bool | None
     consumers: tuple[ConsumerSnapshot, ...]
 
 
@@ -101,8 +104,13 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         values.get("unacked_messages"),
         parsed_position(values.get("read_position")),
         parsed_position(values.get("mark_delete_position")),
+        _reads(values.get("subscription_have_pending_read"), values.get("subscription_have_pending_replay_read")),
         tuple(_consumer(consumer) for consumer in values.get("consumers") or ()),
     )
+
+
+def _reads(normal: bool | None, replay: bool | None) -> bool | None:
+    return None if normal is None or replay is None else normal or replay
 
 
 def _or(value: int | None, absent: int) -> int:

@@ -5,7 +5,9 @@ from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_IS_READ
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NO_READ_PENDING, NOTHING_IS_READ
+
+_UNREAD: Final = (NOTHING_IS_READ, NO_READ_PENDING)
 
 ALIKE: Final = 0.2
 """A read may bring replay beyond its limit by so much."""
@@ -46,7 +48,7 @@ class ReplayLevels:
 
 def _level(stall: Blocked) -> _Level | None:
     size, free = stall.detail["replay_size_reported"], stall.roots
-    if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] != NOTHING_IS_READ:
+    if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] not in _UNREAD:
         return None
     return _Level(size, free[0])
 

@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     COUNTED_AGAIN,
     HEAD_OF_REPLAY,
     JOINED_OUT_OF_ORDER,
+    NO_READ_PENDING,
     NOTHING_IS_READ,
     PARKED_AT_THE_END,
     WRITE_NOT_COMPLETED,
@@ -150,6 +151,11 @@ def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence
         yield "no row shows whether they had permits"
     if stall.blocking != NOBODY:
         yield f"the last dispatch to {names.spoken(stall.blocking)} had not reached its connection"
+    if kind.symptom == NO_READ_PENDING:
+        yield (
+            "no read was pending: after one that fails the broker waits from 15 s up to a minute "
+            "(dispatcherReadFailureBackoffInitialTimeInMs), and its log says why it failed"
+        )
     yield from of_verdict
     if not kind.backlog_known:
         yield "entries of which no row shows where they are, from before a reset or a skip, may have held them back"
