@@ -431,19 +431,22 @@ class Replay:
         """The snapshots that contradict the trace, in the order of seq."""
         return [
             Disagreement(m.rule, m.snapshot.seq, self._number(m.consumer), m.missing, m.surplus, bool(m.undecided))
-            for m in self.replayed.comparison.mismatches
+            for m in self.replayed.snapshots.comparison.mismatches
         ]
 
     @property
     def agreement(self) -> dict[str, tuple[int, int]]:
         """By what was compared, how often the broker agreed, and of how many times."""
-        comparison = self.replayed.comparison
+        comparison = self.replayed.snapshots.comparison
         return {what: (comparison.agreed[what], count) for what, count in sorted(comparison.compared.items())}
 
     @property
     def excesses(self) -> list[Excess]:
         """By how much the broker counts more than a consumer holds, of each exact snapshot of one."""
-        return [Excess(s.seq_begin, s.seq_end, self._number(s.consumer), s.messages) for s in self.replayed.surpluses]
+        return [
+            Excess(s.seq_begin, s.seq_end, self._number(s.consumer), s.messages)
+            for s in self.replayed.snapshots.surpluses
+        ]
 
     @property
     def changes(self) -> list[tuple[str, int]]:
@@ -453,19 +456,20 @@ class Replay:
     @property
     def bytes(self) -> bytes:
         """All of it, to see whether two replays are the same to the bit."""
-        told = self.replayed
+        result, context = self.replayed, self.context
+        dispatcher, shares = result.dispatcher, result.membership.owners.epochs.shares.of_all()
         plain = (
-            (self.epochs, sorted(self.refused), told.stays, told.counts, told.checked.tolist(), list(told.numbers)),
-            (told.joins, told.hash_shares, self.waits, self.passed_over, self.samples),
+            (self.epochs, sorted(self.refused), context.stays, dispatcher.counts, dispatcher.checked.tolist()),
+            (context.numbers, context.joins, shares, self.waits, self.passed_over, self.samples),
             (self.disagreements, self.agreement, self.excesses),
         )
-        return told.findings.tobytes() + told.episodes.tobytes() + repr(plain).encode()
+        return result.findings.tobytes() + result.episodes.tobytes() + repr(plain).encode()
 
     def _numbers(self, places: Any) -> list[int]:
         return [self._number(place) for place in places]
 
     def _number(self, place: int) -> int:
-        return self.replayed.numbers[place] if place >= 0 else -1
+        return self.replayed.dispatcher.consumers.numbers[place] if place >= 0 else -1
 
 
 def batches(rows: Sequence[Mapping[str, Any]], rows_per_batch: int | None = None) -> Iterator[pa.RecordBatch]:

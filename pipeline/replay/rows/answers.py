@@ -107,11 +107,11 @@ def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Miss
 
     Nothing is missing where a window ends before the replay has placed its dispatches in time: the next one has them.
     """
-    seen = found.seen
+    seen, dispatcher = found.seen, found.dispatcher
     if not counted.dispatches:
         # Entries that no consumer was sent were acknowledged.
-        settled = any(acknowledged for _, acknowledged in found.counts.values())
-        return ["dispatches"] if found.checked[ACKNOWLEDGEMENTS] and not settled else []
+        settled = any(acknowledged for _, acknowledged in dispatcher.counts.values())
+        return ["dispatches"] if dispatcher.checked[ACKNOWLEDGEMENTS] and not settled else []
     missing: list[Missing] = []
     if seen.unkeyed:
         missing.append("keys")

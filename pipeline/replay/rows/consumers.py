@@ -22,19 +22,20 @@ _BYTES_A_HASH = 80
 
 def consumers(found: ReplayResult) -> Rows:
     """A row for each consumer that was connected in the reported range."""
-    total = sum(dispatched for dispatched, _ in found.counts.values())
-    index_of = {number: index for index, number in enumerate(found.numbers)}
+    dispatcher, counts = found.dispatcher, found.dispatcher.counts
+    shares, read_before = found.membership.owners.epochs.shares.of_all(), dispatcher.read_before
+    total = sum(dispatched for dispatched, _ in counts.values())
     rows: Rows = []
     episodes = chosen(found.episodes, found.episodes.to_seq > found.report_range.since.seq)
     drained = _Drained(*(np.array(episodes[name]) for name in _Drained._fields))
     by_holder = {holder: drained.of(holder) for holder in set(drained.holder.tolist())}
     by_none = _draining(drained.of(NOBODY), found.report_range)
-    for number, stay in found.stays.items():
-        dispatched, acked = found.counts[number]
+    for number, stay in found.membership.stays.items():
+        dispatched, acked = counts[number]
         gone = stay.left is not None and stay.left.seq <= found.report_range.since.seq
         if gone and not dispatched and not acked:
             continue  # an earlier window has reported it
-        index = index_of[number]
+        index = dispatcher.consumers.of[number]
         rows.append(
             {
                 "consumer": number,
@@ -44,11 +45,11 @@ def consumers(found: ReplayResult) -> Rows:
                 "leave_reason": stay.leave_reason or None,
                 "dispatched": dispatched,
                 "acked": acked,
-                "hash_share": found.hash_shares.get(number),
+                "hash_share": shares.get(number),
                 "traffic_share": dispatched / total if total else None,
                 **(_draining(by_holder[index], found.report_range) if index in by_holder else by_none),
-                "readPositionWhenJoining": _written(found.joins[index].reported),
-                "last_sent_position_when_joining": _written(found.joins[index].read),
+                "readPositionWhenJoining": _written(found.snapshots.joined_at.get(number)),
+                "last_sent_position_when_joining": _written(read_before[index]),
                 "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(index)),
             }
         )

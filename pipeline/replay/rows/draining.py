@@ -27,7 +27,7 @@ def draining(found: ReplayResult) -> Rows:
                 "from_ts_us": episode["from_ts"],
                 "to_ts_us": None if is_open else episode["to_ts"],
                 "entries_at_start": episode["held_at_start"],
-                "blocked_attempts": found.blocked_attempts.within(
+                "blocked_attempts": found.snapshots.blocked_attempts.within(
                     episode["holder"], episode["hash"], episode["from_seq"], episode["to_seq"]
                 ),
                 "returned_seq": or_none(episode["returned_seq"]),

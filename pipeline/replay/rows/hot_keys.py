@@ -20,15 +20,16 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
     Hot keys are the `each_max` most dispatched ones; hot hashes are the `each_max` highest by dispatches, by pending
     entries at one time and by blocked time. A hot hash without a hot key is shown by its most dispatched key.
     """
-    keys, error = found.traffic.keys()
-    hashes, _ = found.traffic.hashes()
+    traffic, peak = found.dispatcher.traffic, found.dispatcher.peaks.all()
+    keys, error = traffic.keys()
+    hashes, _ = traffic.hashes()
     blocked = blocked_seconds(found)
-    peaks = dict(zip(found.peaks.hash.tolist(), found.peaks.entries.tolist(), strict=True))
+    peaks = dict(zip(peak.hash.tolist(), peak.entries.tolist(), strict=True))
     chosen = set(_most(keys, each_max).tolist())
     shown = {int(keys.group[at]) for at in chosen}
     by_traffic = hashes.group[_most(hashes, each_max)].tolist()
     unkeyed: list[int] = []
-    by_peak = found.peaks.hash[np.lexsort((found.peaks.hash, -found.peaks.entries))[:each_max]].tolist()
+    by_peak = peak.hash[np.lexsort((peak.hash, -peak.entries))[:each_max]].tolist()
     hot = dict.fromkeys([*by_traffic, *by_peak, *_longest(blocked, each_max)])
     others = [sticky for sticky in hot if sticky not in shown]
     bounds = np.searchsorted(keys.group, [others, [sticky + 1 for sticky in others]]).tolist()
@@ -56,7 +57,7 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
             "entry_id": entry,
             "dispatched": times,
             "dispatched_error_max": error,
-            "dispatched_share": None if key_id is None else times / found.traffic.dispatched,
+            "dispatched_share": None if key_id is None else times / traffic.dispatched,
         }
         for sticky, key_id, times, ledger, entry, keys_on_hash in chain(of_keys, of_hashes)
     ]

@@ -1,10 +1,26 @@
 """The gaps of one subscription: where its recorder dropped rows, and for how long that matters."""
 
+from typing import NamedTuple
+
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
-from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
+
+
+@checkpointed("unseen_rows")
+class UnseenRows(NamedTuple):
+    """A gap in the rows, and how long it matters to verdicts.
+
+    Attributes:
+        begin: its first row, and the time of that row.
+        until_seq: its last row.
+        settled: the point from which on the rows after it explain everything that the broker does; None: not yet.
+    """
+
+    begin: TracePoint
+    until_seq: int
+    settled: TracePoint | None = None
 
 
 @checkpointed("missing_rows")

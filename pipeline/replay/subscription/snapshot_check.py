@@ -1,6 +1,7 @@
 """Compares the broker's snapshots with the reconstruction, and takes values from them that the trace does not show."""
 
 from collections.abc import Mapping, Set
+from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
@@ -10,7 +11,6 @@ from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAtt
 from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
-from dispatch_audit.pipeline.replay.subscription.result import Surplus
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
@@ -20,6 +20,28 @@ _NO_KEYS = "the trace has no key of a dispatch, so it does not show which hashes
 _PASSED = (
     "an administrator had moved mark-delete, and no read since in which the broker releases what that passed is shown"
 )
+
+
+@checkpointed("surplus")
+class Surplus(NamedTuple):
+    """The surplus in a snapshot's count of unacknowledged messages, at a moment when the trace shows the exact number.
+
+    Attributes:
+        seq: the row of the snapshot.
+        seq_begin: the snapshot was taken after this row.
+        seq_end: the snapshot was taken before the row after this one.
+        consumer: the index of the consumer.
+        messages: the broker's count of unacknowledged messages minus those that the consumer holds; F10 leaves a
+            surplus.
+        ts_us: the time of the snapshot.
+    """
+
+    seq: int
+    seq_begin: int
+    seq_end: int
+    consumer: int
+    messages: int
+    ts_us: int
 
 
 @checkpointed("snapshot_check")

@@ -15,8 +15,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
-from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_recorded, leaves_are_recorded
-from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import OmittedRanges
@@ -129,55 +128,20 @@ class Subscription:
             dispatcher.monitor.disregard(self._last.seq)
         loop.limits.note_kept(dispatcher)
         findings, episodes = loop.limits.holding(dispatcher.findings()), dispatcher.episodes()
-        unjoined = len(snapshots.listed - dispatcher.consumers.of.keys())
-        numbers = dispatcher.consumers.numbers
         return ReplayResult(
+            loop=loop,
             findings=findings,
-            beyond=dispatcher.beyond,
             episodes=snapshots.cleared.certain(episodes, np.array([at.seq for at in epochs.began], dtype=np.int64)),
-            stays=membership.stays,
-            short_until_us=loop.short_until_us,
-            counts=dispatcher.counts,
-            checked=dispatcher.checked,
-            keeps_order=dispatcher.policy.keeps_order,
-            numbers=numbers,
-            epoch_seqs=[at.seq for at in epochs.began],
-            epoch_changes=epochs.changes,
-            joins=[
-                Joined(read, published, snapshots.joined_at.get(number))
-                for number, read, published in zip(
-                    numbers, dispatcher.read_before, dispatcher.published_before, strict=True
-                )
-            ],
-            surpluses=snapshots.surpluses,
-            comparison=snapshots.comparison,
-            counters=snapshots.counters,
-            blocked_attempts=snapshots.blocked_attempts,
-            monitor=dispatcher.monitor,
-            traffic=dispatcher.traffic,
-            peaks=dispatcher.peaks.all(),
             seen=Seen(
                 cold_start.censored,
                 membership.owners.undecided,
                 *dispatcher.unseen(),
-                unjoined,
+                len(snapshots.listed - dispatcher.consumers.of.keys()),
                 cold_start.censored_by_gaps,
             ),
-            doubts=membership.owners.doubts,
-            hash_shares=epochs.shares.of_all(),
             report_range=report_range,
-            one_sided=membership.one_sided.of_traffic,
-            permits_recorded=dispatcher.permits_recorded,
-            unseen_rows=loop.missing.unseen,
-            settings=loop.settings,
-            owners_unknown=membership.owners.unknown,
-            limits=loop.limits,
             silence=self._silence,
             waits_known=waits_known,
-            acks_recorded=acks_are_recorded(dispatcher, self._config.written),
-            leaves_recorded=leaves_are_recorded(membership.stays.values(), self._config.written),
-            last_named=dispatcher.last_named,
-            other_dispatcher_seq=loop.other_dispatcher_seq,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:

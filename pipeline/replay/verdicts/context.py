@@ -15,8 +15,24 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, Tra
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
-from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
+from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_recorded, leaves_are_recorded
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
+
+
+class Joined(NamedTuple):
+    """The position of the dispatcher when a consumer joined (contract 6.7).
+
+    Attributes:
+        read: the highest position dispatched before; None: no entry was, or the consumer never joined.
+        published: the highest position published before; None: no entry was, or the consumer never joined.
+        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot reported it.
+    """
+
+    read: tuple[int, int] | None
+    published: tuple[int, int] | None
+    reported: tuple[int, int] | None
 
 
 class Rejoin(NamedTuple):
@@ -40,6 +56,9 @@ class FindingContext:
         found: the result of the replay.
         config: the configuration of the replay.
         names: of its consumers.
+        numbers: the trace's numbers of the consumers, by their indexes in findings and episodes.
+        stays: the time for which each consumer was connected, by the trace's number.
+        doubts: the hashes whose owners are open.
         exceptions: the exceptions of the contract for this release.
         drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
@@ -50,6 +69,9 @@ class FindingContext:
         self.found = found
         self.config = config
         self.names = Names(found)
+        self.numbers = found.dispatcher.consumers.numbers
+        self.stays = found.membership.stays
+        self.doubts = found.membership.owners.doubts
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         self.drains = config.profile.dispatcher == "draining"
         self.skew_us = config.skew_us
@@ -68,17 +90,29 @@ class FindingContext:
         """The exception, if the contract of this broker has it."""
         return exception if exception in self.exceptions else None
 
+    @cached_property
+    def acks_recorded(self) -> bool:
+        """Whether the trace has acknowledgements, if there were any."""
+        return acks_are_recorded(self.found.dispatcher, self.config.written)
+
+    @cached_property
+    def leaves_recorded(self) -> bool:
+        """Whether the trace has the leaves of consumers, if there were any."""
+        return leaves_are_recorded(self.stays.values(), self.config.written)
+
     def joined(self, consumer: int) -> TracePoint | None:
         """The point at which a consumer, given by its index, joined; None if the trace has no join of it."""
-        return None if consumer == NOBODY else self.found.stays[self.found.numbers[consumer]].joined
+        return None if consumer == NOBODY else self.stays[self.numbers[consumer]].joined
 
-    def dispatcher_at_join(self, consumer: int) -> Joined:
-        """The position of the dispatcher when a consumer, given by its index, joined."""
-        return self.found.joins[consumer]
+    @cached_property
+    def joins(self) -> list[Joined]:
+        """The position of the dispatcher when each consumer joined, by its index."""
+        dispatcher, reported = self.found.dispatcher, map(self.found.snapshots.joined_at.get, self.numbers)
+        return list(map(Joined, dispatcher.read_before, dispatcher.published_before, reported))
 
     def was_short_since(self, consumer: int, ts_us: int) -> bool:
         """Whether a consumer that has left had no permits, or was at its limit, at a time after the given one."""
-        return consumer != NOBODY and self.found.short_until_us.get(self.found.numbers[consumer], UNKNOWN) > ts_us
+        return consumer != NOBODY and self.found.loop.short_until_us.get(self.numbers[consumer], UNKNOWN) > ts_us
 
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
         """Whether a consumer other than `but_for` left after the one row and before the other."""
@@ -95,14 +129,17 @@ class FindingContext:
 
     def joined_between(self, after_seq: int, before_seq: int) -> bool:
         """Whether a consumer joined after the one row and before the other."""
-        joined = (stay.joined for stay in self.found.stays.values() if stay.joined is not None)
+        joined = (stay.joined for stay in self.stays.values() if stay.joined is not None)
         # A change at the point of a row takes effect after it.
         return any(after_seq <= at.seq < before_seq for at in joined)
 
     @cached_property
     def _leaves(self) -> tuple[list[int], list[int]]:
-        index_of = {number: index for index, number in enumerate(self.found.numbers)}
-        left = [(s.left.seq, index_of[number]) for number, s in self.found.stays.items() if s.left is not None]
+        left = [
+            (s.left.seq, self.found.dispatcher.consumers.of[number])
+            for number, s in self.stays.items()
+            if s.left is not None
+        ]
         return [seq for seq, _ in sorted(left)], [consumer for _, consumer in sorted(left)]
 
     @cached_property
@@ -111,7 +148,7 @@ class FindingContext:
 
         Not after a reset, which closes all consumers: no read of the old dispatcher concerns the new one.
         """
-        stays = self.found.stays.values()
+        stays = self.stays.values()
         joins = [(stay.joined, 1, "", False) for stay in stays if stay.joined is not None]
         leaves = [(stay.left, 0, stay.leave_reason, stay.perhaps_last) for stay in stays if stay.left is not None]
         rejoins: list[Rejoin] = []
@@ -135,7 +172,7 @@ class FindingContext:
         findings = self.found.findings
         misrouted = np.isin(findings.rule, MISROUTED)
         seq, hashes = findings.seq[misrouted], findings.hash[misrouted]
-        known = ~self.found.doubts.which(seq, hashes)
+        known = ~self.doubts.which(seq, hashes)
         return frozenset(seq[known].tolist())
 
     def drained_before(self, finding: KernelFinding) -> bool:
@@ -161,4 +198,4 @@ class FindingContext:
 
     def surpluses_of(self, consumer: int) -> list[Surplus]:
         """The surpluses in snapshots of a consumer, given by its index, in the order of seq."""
-        return [surplus for surplus in self.found.surpluses if surplus.consumer == consumer]
+        return [surplus for surplus in self.found.snapshots.surpluses if surplus.consumer == consumer]

@@ -30,7 +30,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import or_none, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import ALL, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
-# The index of each count in `ReplayResult.checked`.
+# The index of each count in `Dispatcher.checked`.
 _CHECKED: Mapping[Counted, int] = {
     "dispatches": DISPATCHES,
     "first deliveries": FIRST_DELIVERIES,
@@ -58,7 +58,7 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
             continue
         indexes = reported[rules == rule]
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in indexes)
-        for (beyond, permitted), count in found.beyond.items():
+        for (beyond, permitted), count in found.dispatcher.beyond.items():
             if beyond == rule:
                 counts[plain_verdict(rule, permitted, context).severity] += count
         worst = indexes
@@ -67,7 +67,9 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
             worst = indexes[_by_badness(of_rule, [verdicts[at] for at in indexes])]
         worded = findings_at(found.findings, worst[: per_rule_max or None])
         findings = [_finding(finding, verdicts[at], context) for at, finding in worded]
-        by_rule.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, findings))
+        by_rule.append(
+            RuleFindings(name, int(found.dispatcher.checked[_CHECKED[RULES[name].counted]]), counts, findings)
+        )
     return by_rule
 
 
@@ -89,10 +91,10 @@ def _lasted_us(found: Records) -> Ints:
 
 
 def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingContext) -> JudgedFinding:
-    found, names = context.found, context.names
+    epochs, names = context.found.membership.owners.epochs, context.names
     # An epoch begins after the row of its seq.
-    number = max(bisect_left(found.epoch_seqs, finding.seq) - 1, 0)
-    change = found.epoch_changes[number] if found.epoch_changes else None
+    number = max(bisect_left(epochs.began, finding.seq, key=lambda at: at.seq) - 1, 0)
+    change = epochs.changes[number] if epochs.changes else None
     epoch = EpochNamed(number, change, not context.misrouted(finding.seq))
     keyed = finding.hash != UNKNOWN
     return JudgedFinding(

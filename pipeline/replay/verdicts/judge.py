@@ -77,13 +77,13 @@ def judged(context: FindingContext) -> list[FindingVerdict]:
             verdicts[at] = late_first(finding, overtakings, context)
         elif finding.rule == REDELIVERY_COUNT:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
-        elif finding.rule == UNACKED_LIMIT and not found.one_sided:
+        elif finding.rule == UNACKED_LIMIT and not found.membership.one_sided.of_traffic:
             verdicts[at] = _beyond_limit(finding, context)
-        elif finding.rule in MISROUTED and (doubt := found.doubts.about(finding.hash, finding.seq)):
+        elif finding.rule in MISROUTED and (doubt := context.doubts.about(finding.hash, finding.seq)):
             verdicts[at] = not_provable(doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
             verdicts[at] = _routed_gap(context)
-    if found.owners_unknown:
+    if found.membership.owners.unknown:
         verdicts = without_owners(verdicts, context)
     return across_gaps(left_open(verdicts, context), context)
 
@@ -95,23 +95,23 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
         # The other consumer still works on its entry, and that is a bug; entries that only waited do no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
         return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
-    if rule in MISROUTED and context.found.owners_unknown:
+    if rule in MISROUTED and context.found.membership.owners.unknown:
         return _OWNER_UNKNOWN
-    if rule == UNACKED_LIMIT and context.found.one_sided:
+    if rule == UNACKED_LIMIT and context.found.membership.one_sided.of_traffic:
         return _PERHAPS_ACKNOWLEDGED
-    if rule == UNACKED_LIMIT and not context.found.limits.any_vouched:
+    if rule == UNACKED_LIMIT and not context.found.loop.limits.any_vouched:
         return _PERHAPS_RAISED
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
 def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict on a dispatch beyond a limit, which may not be the broker's."""
-    disputed = context.found.limits.is_disputed(finding.limited, finding.seq)
+    disputed = context.found.loop.limits.is_disputed(finding.limited, finding.seq)
     if disputed is not None:
         return not_provable(f"the broker does not keep the claimed {disputed} (settings_mismatch)")
     if finding.vague:
         return _TOTAL_VAGUE
-    vouched = context.found.limits.is_vouched(finding.limited, finding.seq)
+    vouched = context.found.loop.limits.is_vouched(finding.limited, finding.seq)
     return UNEXPLAINED if vouched else _PERHAPS_RAISED
 
 

@@ -28,8 +28,8 @@ class Names:
 
     def __init__(self, found: ReplayResult) -> None:
         """Takes the result of the replay of their subscription."""
-        self._numbers = found.numbers
-        self._stays = found.stays
+        self._numbers = found.dispatcher.consumers.numbers
+        self._stays = found.membership.stays
         self._recorders = found.recorders
 
     def number(self, index: int) -> int | None:

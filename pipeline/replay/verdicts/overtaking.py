@@ -120,7 +120,7 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
         since_seq, since_ts = finding.hash_since_seq, finding.hash_since_ts
     waited = finding.other_marks & REPLAYED and since_seq < finding.other_seq
     drained = finding.draining or context.drained_before(finding)
-    owners = context.found.doubts
+    owners = context.doubts
     short = context.was_short_since(finding.other_consumer, since_ts)
     discarded = context.left_between(since_seq, finding.other_since_seq, but_for=finding.other_consumer)
     in_doubt = owners.about(finding.hash, since_seq, finding.seq) is not None

@@ -44,7 +44,7 @@ def _to_a_newcomer(finding: KernelFinding, context: FindingContext) -> FindingVe
     The dispatcher may send the receiver entries up to the read position at its join (6.1).
     """
     entry = (finding.ledger, finding.entry)
-    read, published, reported = context.dispatcher_at_join(finding.consumer)
+    read, published, reported = context.joins[finding.consumer]
     joined = context.joined(finding.consumer)
     assert joined is not None
     if reported is not None and entry >= reported:

@@ -161,7 +161,7 @@ def _compare(schedule: Schedule, replay: Replay) -> None:
         for f, is_forgotten in zip(found, forgotten, strict=True)
     ] == expected
     assert replay.episodes == sorted(simple.episodes, key=lambda e: (e.hash, e.from_seq))
-    assert {c: list(counts) for c, counts in replay.replayed.counts.items()} == simple.counts
+    assert {c: list(counts) for c, counts in replay.replayed.dispatcher.counts.items()} == simple.counts
     assert replay.refused == []
 
 

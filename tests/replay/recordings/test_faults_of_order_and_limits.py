@@ -195,7 +195,7 @@ def test_a_limit_that_the_broker_never_had_is_a_wrong_claim_and_no_violation() -
     found = _told(replays)
     assert {(rule, severity) for rule, _, severity in found} == {("unacked_limit", "not_provable")}
     (replay,) = replays.values()
-    assert list(replay.replayed.settings.found) == ["maxUnackedMessagesPerConsumer"]
+    assert list(replay.replayed.loop.settings.found) == ["maxUnackedMessagesPerConsumer"]
 
 
 def test_an_acknowledgement_is_cumulative() -> None:

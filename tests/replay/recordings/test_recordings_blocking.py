@@ -19,7 +19,7 @@ def replays(name: str) -> list[Replay]:
 
 
 def number_of(replay: Replay, consumer_name: str) -> int:
-    (number,) = [number for number, stay in replay.replayed.stays.items() if stay.row.name == consumer_name]
+    (number,) = [number for number, stay in replay.replayed.membership.stays.items() if stay.row.name == consumer_name]
     return number
 
 

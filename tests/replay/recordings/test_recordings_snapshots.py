@@ -60,7 +60,7 @@ def test_the_share_that_agrees(name: str) -> None:
         print(f"\n{name} {group.topic[-11:]}: {shares}")
         assert agreement["assignment_mismatch"][1] > 0
         assert agreement["unacked_messages"][1] > 0
-        drains = replay.config.profile.dispatcher == "draining" and replay.replayed.keeps_order
+        drains = replay.config.profile.dispatcher == "draining" and replay.replayed.dispatcher.policy.keeps_order
         sticky = any(row["event"] == "join" and row["key_shared_mode"] == "STICKY" for row in recording(name).rows)
         assert ("draining_mismatch" in agreement) == (drains and not sticky)
 

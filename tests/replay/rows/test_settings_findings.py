@@ -10,7 +10,6 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.reported.settings_findings import settings_findings
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -37,7 +36,8 @@ def found_by(settings: ComparedSettings) -> RuleFindings:
     log = Log()
     log.join(1)
     replay = replayed(log.rows)
-    (of_rule,) = settings_findings(FindingContext(replace(replay.replayed, settings=settings), replay.config))
+    replay.replayed.loop.settings = settings
+    (of_rule,) = settings_findings(replay.context)
     return of_rule
 
 

@@ -96,7 +96,7 @@ def test_counters_that_can_be_are_no_facts() -> None:
     log.snapshot(reported(1, unacked_messages=0, available_permits=0), unacked_messages=0)
     replay = _replayed(log)
     assert _facts(replay) == []
-    assert replay.replayed.counters.checked == 3
+    assert replay.replayed.snapshots.counters.checked == 3
 
 
 @pytest.mark.parametrize(("first", "then"), [(0, -1), (-1, 0)])

@@ -292,7 +292,7 @@ def test_of_an_entry_without_a_key_nothing_is_claimed() -> None:
     log.ack(1, 10)
     replay = replayed(log.rows)
     assert (replay.findings, replay.refused) == ([], [])
-    assert replay.replayed.counts[1] == (2, 0)
+    assert replay.replayed.dispatcher.counts[1] == (2, 0)
 
 
 # Consumers that cannot be.
@@ -310,7 +310,7 @@ def test_events_of_consumers_that_never_joined_are_refused(rows_per_batch: int |
         (seq, UNKNOWN_CONSUMER) for seq in (sent, sent + 1, acked, redelivered, left)
     ]
     assert replay.findings == []
-    assert 9 not in replay.replayed.counts
+    assert 9 not in replay.replayed.dispatcher.counts
 
 
 @cutting
@@ -432,7 +432,7 @@ def test_the_policy_may_change_while_nobody_is_connected() -> None:
         ("join c2", ((0, 65_535, 2),)),
         ("join c3", ((1, 65_535, 3),)),
     ]
-    assert replay.replayed.counts == {1: (1, 0), 2: (2, 2), 3: (1, 0)}
+    assert replay.replayed.dispatcher.counts == {1: (1, 0), 2: (2, 2), 3: (1, 0)}
 
 
 def test_who_was_sent_to_after_leaving_does_not_disturb_a_change_of_policy() -> None:
@@ -448,7 +448,7 @@ def test_who_was_sent_to_after_leaving_does_not_disturb_a_change_of_policy() -> 
     log.dispatch(2, 0)
     replay = replayed(log.rows, settings={})
     assert "single_holder" not in _rules(replay)
-    assert replay.replayed.counts == {1: (1, 1), 2: (2, 0)}
+    assert replay.replayed.dispatcher.counts == {1: (1, 1), 2: (2, 0)}
 
 
 def test_out_of_order_subscriptions_promise_no_order_and_drain_nothing() -> None:
@@ -461,7 +461,7 @@ def test_out_of_order_subscriptions_promise_no_order_and_drain_nothing() -> None
     log.join(2, allow_out_of_order=True)
     replay = replayed(log.rows)
     assert (replay.broken, replay.violated, replay.episodes) == ([("replay_overtaken", early)], [], [])
-    assert not replay.replayed.keeps_order
+    assert not replay.replayed.dispatcher.policy.keeps_order
 
 
 # Restarts.

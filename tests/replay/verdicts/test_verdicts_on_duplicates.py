@@ -1,12 +1,10 @@
 """Overlapping replay reads (F10, contract 6.6) and what only looks like them."""
 
-from dataclasses import replace
-
 import pytest
 from local_replay import HIGH, Log, Replay, replayed
 
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
-from dispatch_audit.pipeline.replay.subscription.result import Surplus
+from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
 from dispatch_audit.pipeline.replay.verdicts.judge import judged
@@ -35,7 +33,8 @@ def overlapping(
 
 
 def verdicts(replay: Replay, *surpluses: Surplus) -> list[FindingVerdict]:
-    return judged(FindingContext(replace(replay.replayed, surpluses=list(surpluses)), replay.config))
+    replay.replayed.snapshots.surpluses = list(surpluses)
+    return judged(replay.context)
 
 
 def severities(replay: Replay, *surpluses: Surplus) -> list[str]:
@@ -257,6 +256,6 @@ def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> Non
     log.dispatch(2, 1)
     replay = replayed(log.rows, version="3.0.7")
     for reported, severity in (((1, 2), "known_bug"), ((1, 1), "violation")):
-        joins = [join._replace(reported=reported) for join in replay.replayed.joins]
-        (verdict,) = judged(FindingContext(replace(replay.replayed, joins=joins), replay.config))
+        replay.replayed.snapshots.joined_at[2] = reported
+        (verdict,) = judged(FindingContext(replay.replayed, replay.config))
         assert verdict.severity == severity

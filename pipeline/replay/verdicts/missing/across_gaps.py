@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.contract.rules import (
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import Ints
-from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
+from dispatch_audit.pipeline.replay.subscription.missing_rows import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
@@ -29,7 +29,7 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_
 def across_gaps(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
     """The verdicts, in the order of the findings; violations that missing rows may explain are not provable."""
     found = list(verdicts)
-    if not context.found.unseen_rows:
+    if not context.found.loop.missing.unseen:
         return found
     findings, overtaking = context.found.findings, set[int]()
     violations = _violations(verdicts)
@@ -49,7 +49,7 @@ def without_owners(verdicts: Sequence[FindingVerdict], context: FindingContext) 
     found, findings = list(verdicts), context.found.findings
     for at, finding in findings_at(findings, _violations(verdicts)):
         if _depends_on_the_past(finding, context):
-            found[at] = not_provable(context.found.doubts.all[-1].because)
+            found[at] = not_provable(context.doubts.all[-1].because)
     return found
 
 
@@ -59,7 +59,7 @@ def _violations(verdicts: Sequence[FindingVerdict]) -> Ints:
 
 def _gap_about(finding: KernelFinding, overtaking: set[int], context: FindingContext) -> UnseenRows | None:
     """The gap whose rows may explain a finding; None: no gap."""
-    for gap in context.found.unseen_rows:
+    for gap in context.found.loop.missing.unseen:
         if finding.seq <= gap.begin.seq:
             # Another thread may have recorded just after the gap began what explains the row.
             ahead_us = READ_US if finding.rule == EARLY_DUPLICATE else context.skew_us

@@ -41,10 +41,9 @@ _PROVEN: Final = ("violation", "known_bug")
 
 def left_open(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
     """The verdicts, in the order of the findings; those that rest on what the trace leaves open are not provable."""
-    found = context.found
-    if found.acks_recorded and found.leaves_recorded and found.other_dispatcher_seq is None:
+    if context.acks_recorded and context.leaves_recorded and context.found.loop.other_dispatcher_seq is None:
         return list(verdicts)
-    findings = findings_at(found.findings, np.arange(len(verdicts)))
+    findings = findings_at(context.found.findings, np.arange(len(verdicts)))
     return [_weighed(verdicts[at], finding, context) for at, finding in findings]
 
 
@@ -62,24 +61,24 @@ def _weighed(verdict: FindingVerdict, finding: KernelFinding, context: FindingCo
 
 def not_acknowledged(context: FindingContext) -> str:
     """Why the trace does not show what consumers still held, as a clause; empty: it does."""
-    return "" if context.found.acks_recorded else _NO_ACKNOWLEDGEMENT
+    return "" if context.acks_recorded else _NO_ACKNOWLEDGEMENT
 
 
 def perhaps_gone(context: FindingContext, seq: int) -> str:
     """Why a consumer may have left before a row although no row says so, as a clause; empty: none may have."""
-    found = context.found
-    if found.leaves_recorded:
+    if context.leaves_recorded:
         return ""
-    for index, number in enumerate(found.numbers):
-        stay = found.stays.get(number)
-        if stay is not None and stay.joined is not None and stay.joined.seq < seq and found.last_named[index] < seq:
+    last_named = context.found.dispatcher.last_named
+    for index, number in enumerate(context.numbers):
+        stay = context.stays.get(number)
+        if stay is not None and stay.joined is not None and stay.joined.seq < seq and last_named[index] < seq:
             return _NO_LEAVE.format(context.names.spoken(index))
     return ""
 
 
 def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
     """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed one."""
-    since = context.found.other_dispatcher_seq
+    since = context.found.loop.other_dispatcher_seq
     return _OTHER_DISPATCHER if since is not None and seq >= since else ""
 
 
@@ -99,11 +98,11 @@ def perhaps_stood_still(span: Interval, context: FindingContext) -> str:
 
 def unrecorded(context: FindingContext) -> list[Missing]:
     """The kinds of rows that the trace lacks and that its findings rest on."""
-    found, missing = context.found, list[Missing]()
-    rules = found.findings.rule
-    if not found.acks_recorded and np.isin(rules, list(_ON_ACKNOWLEDGEMENTS)).any():
+    findings, missing = context.found.findings, list[Missing]()
+    rules = findings.rule
+    if not context.acks_recorded and np.isin(rules, list(_ON_ACKNOWLEDGEMENTS)).any():
         missing.append("acknowledgements")
-    on_leaves = found.findings.seq[np.isin(rules, list(_ON_LEAVES))]
+    on_leaves = findings.seq[np.isin(rules, list(_ON_LEAVES))]
     if on_leaves.size and perhaps_gone(context, int(on_leaves.max())):
         missing.append("leaves")
     return missing

@@ -22,8 +22,8 @@ def counter_findings(context: FindingContext) -> list[RuleFindings]:
     found = context.found
     findings = [_finding(counter, context) for counter in found.reported_impossible_counters]
     counts = severities(findings)
-    counts["info"] += found.counters.beyond
-    return [RuleFindings("impossible_counter", found.counters.checked, +counts, findings)]
+    counts["info"] += found.snapshots.counters.beyond
+    return [RuleFindings("impossible_counter", found.snapshots.counters.checked, +counts, findings)]
 
 
 def _bugs(found: ImpossibleCounter, context: FindingContext) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ def settings_findings(context: FindingContext) -> list[RuleFindings]:
     """The contradicted settings, in the order of the trace."""
     found = context.found
     findings = [_finding(contradiction, context.names) for contradiction in found.reported_contradictions]
-    return [RuleFindings("settings_mismatch", found.settings.checked, severities(findings), findings)]
+    return [RuleFindings("settings_mismatch", found.loop.settings.checked, severities(findings), findings)]
 
 
 def _finding(contradiction: Contradiction, names: Names) -> JudgedFinding:

@@ -8,7 +8,6 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher
@@ -46,36 +45,35 @@ def mismatch_findings(context: FindingContext) -> list[RuleFindings]:
         findings = [_finding(m, context) for m in found.reported_mismatches if m.rule == rule]
         counts = severities(findings)
         # Without their evidence the mismatches that were only counted have no milder verdict.
-        unproven = found.owners_unknown or (rule == "draining_mismatch" and bool(_never_recorded(context)))
-        counts["not_provable" if unproven else "violation"] += found.comparison.beyond[rule]
-        by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, findings))
+        unproven = found.membership.owners.unknown or (rule == "draining_mismatch" and bool(_never_recorded(context)))
+        counts["not_provable" if unproven else "violation"] += found.snapshots.comparison.beyond[rule]
+        by_rule.append(RuleFindings(rule, found.snapshots.comparison.compared[rule], +counts, findings))
     return by_rule
 
 
 def _never_recorded(context: FindingContext) -> str:
     """Why the trace does not show what drains, as a clause: rows of a kind that it never has prove nothing."""
-    if not context.found.checked[DISPATCHES]:
+    if not context.found.dispatcher.checked[DISPATCHES]:
         return "the trace has no row of a dispatch, so it does not show what consumers held"
     return not_acknowledged(context)
 
 
-def _perhaps_left(mismatch: Mismatch, found: ReplayResult) -> str:
+def _perhaps_left(mismatch: Mismatch, context: FindingContext) -> str:
     """Why the snapshot shows that leaves are missing in the trace, as a clause; empty: it does not."""
-    if found.leaves_recorded:
+    if context.leaves_recorded:
         return ""
     listed = {consumer.consumer for consumer in mismatch.snapshot.consumers}
-    joined = [stay.joined for number, stay in found.stays.items() if number not in listed and stay.joined is not None]
+    joined = [stay.joined for number, stay in context.stays.items() if number not in listed and stay.joined is not None]
     gone = any(at.seq < mismatch.snapshot.seq_begin for at in joined)
     return "the trace has no row of a leave, and the snapshot lacks a consumer that had joined" if gone else ""
 
 
 def _verdict(mismatch: Mismatch, context: FindingContext) -> FindingVerdict:
-    found = context.found
     of_draining = mismatch.rule == "draining_mismatch"
     because = (
         mismatch.undecided
         or perhaps_other_dispatcher(context, mismatch.snapshot.seq)
-        or _perhaps_left(mismatch, found)
+        or _perhaps_left(mismatch, context)
         or (_never_recorded(context) if of_draining else "")
     )
     if because:

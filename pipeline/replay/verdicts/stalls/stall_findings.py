@@ -32,7 +32,10 @@ from dispatch_audit.pipeline.utc import moment
 def stuck_findings(context: FindingContext) -> list[RuleFindings]:
     """The starved hashes and unexplained stalls, by rule, the longest first."""
     found = context.found
-    checks: dict[RuleName, int] = {"draining_stuck": found.drained, "stalled": int(found.checked[DISPATCHES])}
+    checks: dict[RuleName, int] = {
+        "draining_stuck": found.drained,
+        "stalled": int(found.dispatcher.checked[DISPATCHES]),
+    }
     starved = sorted(found.reported_starved, key=_by_cost)
     by_rule = []
     for rule, checked in checks.items():
@@ -45,7 +48,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
 
 def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     """Why a starved hash is not provable, as a clause; empty: it is."""
-    undecided = context.found.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
+    undecided = context.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
     if undecided is not None:
         return undecided.because
     seq, stood_still = starved.span.to_seq, perhaps_stood_still(starved.span, context)

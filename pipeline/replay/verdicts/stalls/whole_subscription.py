@@ -29,6 +29,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_SUBSCRIPTION,
     UNSHOWN_UNACKED,
 )
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
@@ -65,7 +66,7 @@ def stalls(context: FindingContext) -> list[JudgedFinding]:
 
 def _doubts(stall: Blocked, context: FindingContext) -> list[str]:
     """Why a stall is not provable although its rows show it, as clauses."""
-    undecided = context.found.doubts.between(stall.span.from_seq, stall.span.to_seq)
+    undecided = context.doubts.between(stall.span.from_seq, stall.span.to_seq)
     # The owners of the waiting hashes decide which consumers could have been sent something.
     of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
     # What consumers still hold may drain, or block them.
@@ -112,7 +113,7 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
 def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
     """A stall: nothing was sent although it could have been, and the trace does not explain it."""
     interval, kind, names, doubts = stall.span, kind_of(stall), context.names, _doubts(stall, context)
-    bugs = _bugs(kind, context, context.found.keeps_order) if kind.provable and not doubts else ()
+    bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubts else ()
     consumers, seconds = int(str(stall.detail["consumers"])), (interval.to_ts - interval.from_ts) / 1e6
     root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
     waited = entries(int(str(stall.detail["could_be_sent"])))
@@ -180,7 +181,7 @@ def _growths(context: FindingContext) -> list[JudgedFinding]:
     longest_us = config.thresholds.stall_threshold_us
     growths = []
     for beginnings in _whole_waits(
-        found.reported_waits_of_consumers, found.epoch_seqs, config.thresholds.report_min_us
+        found.reported_waits_of_consumers, found.membership.owners.epochs.began, config.thresholds.report_min_us
     ):
         grown = [
             wait
@@ -195,7 +196,7 @@ def _growths(context: FindingContext) -> list[JudgedFinding]:
     return growths
 
 
-def _whole_waits(waits: Sequence[Blocked], epoch_seqs: Sequence[int], report_min_us: int) -> list[list[Blocked]]:
+def _whole_waits(waits: Sequence[Blocked], began: Sequence[TracePoint], report_min_us: int) -> list[list[Blocked]]:
     """The waits of consumers; those that a change of members divides are one.
 
     A part that is too short for a row may lie between two others: then changes of members are on both sides of it.
@@ -204,7 +205,7 @@ def _whole_waits(waits: Sequence[Blocked], epoch_seqs: Sequence[int], report_min
         For each wait its beginnings, up to the end of each part, with what was in replay then.
     """
     whole: list[list[Blocked]] = []
-    changes = frozenset(epoch_seqs)
+    changes = frozenset(at.seq for at in began)
     open_at: dict[int, int] = {}
     for wait in sorted(waits, key=lambda wait: (wait.span.from_ts, wait.span.from_seq)):
         at = open_at.get(wait.consumer)
