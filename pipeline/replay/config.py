@@ -1,6 +1,5 @@
 """The configuration of a replay: the broker's profile, its settings, and the limits of what is kept."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +11,9 @@ from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
+    Setting,
     SettingsAtStart,
     SettingsInForce,
     settings_at_start,
@@ -87,13 +86,11 @@ class ReplayConfig:
             return "exclusive"
         return "auto_split" if self.broker.get(CONSISTENT_HASHING) is False else "consistent_hashing"
 
-    def claim(self, setting: str) -> Claim:
+    def claim(self, setting: str) -> Setting:
         """What the trace claims that a setting was at its start, or the default that is taken."""
+        claimed = self.settings_in_force().of(setting)
         # A setting that brokers of this release lack is off.
-        default = self.profile.settings.get(setting, False)
-        value = self.broker.get(setting, default)
-        given = setting in self.given or value != default
-        return Claim(setting, json.dumps(value), "trace.json" if given else "default")
+        return claimed._replace(value=False) if claimed.value is None else claimed
 
     @cached_property
     def release(self) -> Release:

@@ -4,27 +4,11 @@ A contradiction is noted once for each setting of a subscription. Rule `settings
 says in it what is judged how from then on, and sees to it.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-
-
-@checkpointed("claim")
-class Claim(NamedTuple):
-    """What somebody says that a setting is.
-
-    Attributes:
-        setting: its name: that of broker.conf, or `pulsar_version`.
-        value: the value as trace.json writes it, as text.
-        where: who says so; `default`: nobody, so that the default of the release is taken.
-        seq: the row `settings` that says so; None: no row does.
-    """
-
-    setting: str
-    value: str
-    where: Literal["trace.json", "settings row", "default"]
-    seq: int | None = None
+from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 
 
 @checkpointed("contradiction")
@@ -32,7 +16,7 @@ class Contradiction(NamedTuple):
     """A claim that the broker contradicts.
 
     Attributes:
-        claim: the claim.
+        claim: the setting as the trace or a row has it, or the default of the release.
         shown: what the broker shows, as a clause with a subject and a verb.
         value: the value that this is, as a sentence names it; empty: it only is another one.
         at: the row that completes the evidence.
@@ -40,7 +24,7 @@ class Contradiction(NamedTuple):
         judged: what is judged how from then on, as a clause.
     """
 
-    claim: Claim
+    claim: Setting
     shown: str
     value: str
     at: TracePoint
@@ -73,8 +57,8 @@ class ComparedSettings:
 
     def contradict(self, contradiction: Contradiction) -> None:
         """Notes that the broker contradicts a claim; only the first contradiction of a setting counts."""
-        self.compared(contradiction.claim.setting)
-        self.found.setdefault(contradiction.claim.setting, contradiction)
+        self.compared(contradiction.claim.name)
+        self.found.setdefault(contradiction.claim.name, contradiction)
 
     def forget(self) -> None:
         """Restarts the count; what was compared and found stays known, so that no later window reports it again."""

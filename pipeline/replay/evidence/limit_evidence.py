@@ -7,7 +7,6 @@ have been raised by a policy that nobody recorded, so a dispatch beyond it break
 says the limit, or where the broker holds back at it more often than not.
 """
 
-import json
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,13 +16,12 @@ from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
-    Setting,
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
@@ -146,7 +144,7 @@ class LimitEvidence:
             f"{who} gets up to {held} and goes past the limit {count(found.passes, 'time')}, while the broker holds "
             f"back at it {count(found.held_back, 'time')}"
         )
-        return Contradiction(_claim(setting), shown, f"at least {found.most}", found.at, tuple(sorted(rows)), _JUDGED)
+        return Contradiction(setting, shown, f"at least {found.most}", found.at, tuple(sorted(rows)), _JUDGED)
 
     def is_disputed(self, limited: int, seq: int) -> str | None:
         """The name of the contradicted limit that a finding is about; None: it stands."""
@@ -206,9 +204,3 @@ def _kept(setting: str, dispatcher: Dispatcher) -> list[_Vouched]:
     """The rows between which the broker was seen to keep the limit in force; empty: there are none."""
     between = dispatcher.held_back_between(setting, HELD_BACK_MIN)
     return [] if between is None else [_Vouched(setting, *between)]
-
-
-def _claim(setting: Setting) -> Claim:
-    if setting.said_by_row:
-        return Claim(setting.name, json.dumps(setting.value), "settings row", setting.seq)
-    return Claim(setting.name, json.dumps(setting.value), "default" if setting.where == "default" else "trace.json")

@@ -53,6 +53,11 @@ class Setting(NamedTuple):
         return self.where == "settings row"
 
     @property
+    def text(self) -> str:
+        """The value in a sentence: as trace.json writes it, a text without its quotes."""
+        return self.value if isinstance(self.value, str) else json.dumps(self.value)
+
+    @property
     def limit(self) -> int:
         """The value as a limit; 0: there is none."""
         value = self.value

@@ -19,8 +19,8 @@ from dispatch_audit.pipeline.contract.profile import (
 )
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
+from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.trial.ring_points import points_in
 
 VERSION: Final = "pulsar_version"
@@ -54,15 +54,15 @@ class SelectorClaim(NamedTuple):
         """Whether a broker of the claimed release may have it."""
         return self.profile in _profiles_of_release(config)
 
-    def contradicted(self, config: ReplayConfig) -> list[tuple[Claim, str]]:
+    def contradicted(self, config: ReplayConfig) -> list[tuple[Setting, str]]:
         """The claims of a trace that this selector contradicts, each with the value that it shows."""
         found = [
             (config.claim(name), json.dumps(value))
             for name, value in self.settings.items()
-            if config.claim(name).value != json.dumps(value)
+            if config.claim(name).text != json.dumps(value)
         ]
         if not self.is_of_release(config):
-            found.append((Claim(VERSION, config.version, "trace.json"), f"the selector of {self.profile}"))
+            found.append((Setting(VERSION, config.version, "trace.json"), f"the selector of {self.profile}"))
         return found
 
     def named(self) -> str:

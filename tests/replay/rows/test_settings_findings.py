@@ -8,8 +8,9 @@ from local_replay import SKEW_US, Log, replayed
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, ComparedSettings, Contradiction
+from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.verdicts.reported.settings_findings import settings_findings
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
@@ -21,7 +22,7 @@ def config_of(settings: Mapping[str, object]) -> ReplayConfig:
     return ReplayConfig(profile, "4.0.8", profile.broker(settings), SKEW_US, 1_000)
 
 
-def contradicted(claim: Claim) -> Contradiction:
+def contradicted(claim: Setting) -> Contradiction:
     return Contradiction(
         claim=claim,
         shown="c1 holds 90 messages and is not blocked",
@@ -44,12 +45,15 @@ def found_by(settings: ComparedSettings) -> RuleFindings:
 @pytest.mark.parametrize(
     ("claim", "said"),
     [
-        (Claim(LIMIT, "40", "trace.json"), f"trace.json claims {LIMIT} = 40, but"),
-        (Claim(LIMIT, "40", "settings row", 3), f"the settings at seq 3 claim {LIMIT} = 40, but"),
-        (Claim(LIMIT, "50000", "default"), f"trace.json does not give {LIMIT}, whose default on this release is 50000"),
+        (Setting(LIMIT, 40, "trace.json"), f"trace.json claims {LIMIT} = 40, but"),
+        (Setting(LIMIT, 40, "settings row", seq=3), f"the settings at seq 3 claim {LIMIT} = 40, but"),
+        (
+            Setting(LIMIT, 50_000, "default"),
+            f"trace.json does not give {LIMIT}, whose default on this release is 50000",
+        ),
     ],
 )
-def test_the_sentence_says_who_claims_the_setting(claim: Claim, said: str) -> None:
+def test_the_sentence_says_who_claims_the_setting(claim: Setting, said: str) -> None:
     settings = ComparedSettings()
     settings.contradict(contradicted(claim))
     (finding,) = found_by(settings).worst
@@ -67,7 +71,7 @@ def test_a_setting_is_contradicted_once_and_counted_once() -> None:
     settings = ComparedSettings()
     for at in (7, 9):
         settings.compared(LIMIT)
-        settings.contradict(contradicted(Claim(LIMIT, "40", "trace.json"))._replace(at=TracePoint(at, 0)))
+        settings.contradict(contradicted(Setting(LIMIT, 40, "trace.json"))._replace(at=TracePoint(at, 0)))
     settings.compared("keySharedUnblockingIntervalMs")
     found = found_by(settings)
     assert (found.checked, dict(found.counts), [finding.seq for finding in found.worst]) == (
@@ -79,6 +83,6 @@ def test_a_setting_is_contradicted_once_and_counted_once() -> None:
 
 def test_a_value_that_trace_json_gives_is_its_claim_even_if_it_is_the_default() -> None:
     rules = config_of({})
-    assert rules.claim(LIMIT) == Claim(LIMIT, "50000", "default")
+    assert rules.claim(LIMIT) == Setting(LIMIT, 50_000, "default")
     assert replace(rules, given=frozenset({LIMIT})).claim(LIMIT).where == "trace.json"
-    assert config_of({LIMIT: 40}).claim(LIMIT) == Claim(LIMIT, "40", "trace.json")
+    assert config_of({LIMIT: 40}).claim(LIMIT) == Setting(LIMIT, 40, "trace.json")

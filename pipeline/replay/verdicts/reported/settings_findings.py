@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
+from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
@@ -36,8 +37,8 @@ def _finding(contradiction: Contradiction, names: Names) -> JudgedFinding:
         ),
         evidence=[f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
         detail={
-            "setting": claim.setting,
-            "claimed": claim.value,
+            "setting": claim.name,
+            "claimed": claim.text,
             "claimed_by": claim.where,
             "claimed_seq": None if claim.seq is None else names.own_seq(claim.seq),
             "shown": contradiction.value or None,
@@ -45,8 +46,8 @@ def _finding(contradiction: Contradiction, names: Names) -> JudgedFinding:
     )
 
 
-def _claimed(claim: Claim, names: Names) -> str:
+def _claimed(claim: Setting, names: Names) -> str:
     if claim.where == "default":
-        return _NEVER_CLAIMED.format(setting=claim.setting, value=claim.value)
+        return _NEVER_CLAIMED.format(setting=claim.name, value=claim.text)
     who = "trace.json" if claim.seq is None else f"the settings at seq {names.seq(claim.seq)}"
-    return f"{who} {'claim' if claim.seq is not None else 'claims'} {claim.setting} = {claim.value}"
+    return f"{who} {'claim' if claim.seq is not None else 'claims'} {claim.name} = {claim.text}"
