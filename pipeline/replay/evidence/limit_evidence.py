@@ -48,49 +48,36 @@ class _ChangedLimit(NamedTuple):
     ts_us: int
 
 
-@checkpointed("disputed_limit")
-class _Disputed(NamedTuple):
-    """The rows in which a claimed limit is contradicted: behind `after_seq`, up to `until_seq`."""
+@checkpointed("limit_rows")
+class _LimitRows(NamedTuple):
+    """The rows in which something holds of a claimed limit: those after `after_seq`, up to `until_seq`."""
 
     setting: str
     after_seq: int
     until_seq: int
 
-
-@checkpointed("vouched_limit")
-class _Vouched(NamedTuple):
-    """The rows in which a claimed limit is certainly the broker's: behind `after_seq`, up to `until_seq`."""
-
-    setting: str
-    after_seq: int
-    until_seq: int
-
-
-@checkpointed("reported_messages")
-class _Reported(NamedTuple):
-    """The most unacknowledged messages that a snapshot reports of one consumer."""
-
-    messages: int
-    seq: int
+    def include(self, limited: int, seq: int) -> bool:
+        """Whether a finding about a limit (`limited`) is among them."""
+        return LIMIT_OF[self.setting] == limited and self.after_seq < seq <= self.until_seq
 
 
 @checkpointed("limit_evidence")
 class LimitEvidence:
     """What rows and snapshots say of the limits of one subscription."""
 
-    __slots__ = ("_changed", "_disputed", "_one_read", "_reported", "_said_since", "_since", "_vouched")
+    __slots__ = ("_changed", "_disputed", "_reported", "_said_since", "_since", "_vouched")
 
     def __init__(self) -> None:
         """Starts in front of the first row."""
         self._changed: list[_ChangedLimit] = []
-        # The most messages of a read.
-        self._one_read = 0
-        self._disputed: list[_Disputed] = []
+        # Where the limit is contradicted, and where it is certainly the broker's.
+        self._disputed: list[_LimitRows] = []
+        self._vouched: list[_LimitRows] = []
         self._since = dict.fromkeys(LIMIT_OF, -1)
-        self._vouched: list[_Vouched] = []
         # Since when a row says the limit that is in force; None: none does.
         self._said_since: dict[str, int | None] = dict.fromkeys(LIMIT_OF)
-        self._reported: _Reported | None = None
+        # The most unacknowledged messages that a snapshot reports of one consumer, and its row.
+        self._reported: tuple[int, int] | None = None
 
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
         """Puts the values of a row in force; a limit that it changes is judged anew."""
@@ -119,27 +106,27 @@ class LimitEvidence:
     def _end_said(self, name: str, seq: int) -> None:
         since = self._said_since[name]
         if since is not None:
-            self._vouched.append(_Vouched(name, since, seq))
+            self._vouched.append(_LimitRows(name, since, seq))
             self._said_since[name] = None
 
     def look(self, snapshot: Snapshot) -> None:
         """Remembers the most unacknowledged messages that the broker reports of a consumer."""
         most = max((consumer.unacked or 0 for consumer in snapshot.consumers), default=0)
-        if self._reported is None or most > self._reported.messages:
-            self._reported = _Reported(most, snapshot.seq)
+        if self._reported is None or most > self._reported[0]:
+            self._reported = most, snapshot.seq
 
     def contradicted(self, found: ContradictedLimit, in_force: SettingsInForce) -> Contradiction:
         """What a contradicted limit is reported as; from its beginning on, findings under it are not provable."""
         setting = in_force.of(found.setting)
-        self._disputed.append(_Disputed(found.setting, self._since[found.setting], NEVER))
+        self._disputed.append(_LimitRows(found.setting, self._since[found.setting], NEVER))
         held = count(found.most, "unacknowledged message")
         who = "the subscription" if found.setting == UNACKED_PER_SUBSCRIPTION else "a consumer"
         rows = [(found.first_seq, f"{who} is sent more than the limit and batches allow")]
         if found.at.seq != found.first_seq:
             rows.append((found.at.seq, f"{who} is sent more, with up to {held} by now"))
-        reported = self._reported
-        if found.setting == UNACKED_PER_CONSUMER and reported is not None and reported.messages > setting.limit:
-            rows.append((reported.seq, f"a snapshot reports {reported.messages} unacknowledged messages of a consumer"))
+        messages, seq = self._reported or (0, 0)
+        if found.setting == UNACKED_PER_CONSUMER and messages > setting.limit:
+            rows.append((seq, f"a snapshot reports {messages} unacknowledged messages of a consumer"))
         shown = (
             f"{who} gets up to {held} and goes past the limit {count(found.passes, 'time')}, while the broker holds "
             f"back at it {count(found.held_back, 'time')}"
@@ -148,18 +135,10 @@ class LimitEvidence:
 
     def is_disputed(self, limited: int, seq: int) -> str | None:
         """The name of the contradicted limit that a finding is about; None: it stands."""
-        return next(
-            (
-                disputed.setting
-                for disputed in self._disputed
-                if LIMIT_OF[disputed.setting] == limited and disputed.after_seq < seq <= disputed.until_seq
-            ),
-            None,
-        )
+        return next((disputed.setting for disputed in self._disputed if disputed.include(limited, seq)), None)
 
     def note_kept(self, dispatcher: Dispatcher) -> None:
         """Notes which of the limits in force the broker is known to keep; call in front of each result."""
-        self._one_read = dispatcher.messages_of_a_read
         kept = [vouched for name in LIMIT_OF for vouched in _kept(name, dispatcher)]
         former = {(vouched.setting, vouched.after_seq) for vouched in kept}
         self._vouched = [
@@ -167,7 +146,7 @@ class LimitEvidence:
             for vouched in self._vouched
             if vouched.until_seq < NEVER and (vouched.setting, vouched.after_seq) not in former
         ]
-        said = [_Vouched(name, since, NEVER) for name, since in self._said_since.items() if since is not None]
+        said = [_LimitRows(name, since, NEVER) for name, since in self._said_since.items() if since is not None]
         self._vouched += kept + said
 
     @property
@@ -177,13 +156,15 @@ class LimitEvidence:
 
     def is_vouched(self, limited: int, seq: int) -> bool:
         """Whether the limit that a finding is about is the broker's: a row says it, or the broker holds back at it."""
-        return any(
-            LIMIT_OF[vouched.setting] == limited and vouched.after_seq < seq <= vouched.until_seq
-            for vouched in self._vouched
-        )
+        return any(vouched.include(limited, seq) for vouched in self._vouched)
 
-    def holding(self, findings: Records) -> Records:
-        """The findings without those that a limit explains which may have been in force by then."""
+    def holding(self, findings: Records, messages_of_a_read: int) -> Records:
+        """The findings without those that a limit explains which may have been in force by then.
+
+        Args:
+            findings: of all rules.
+            messages_of_a_read: the most messages that one read brings.
+        """
         explained = np.zeros(findings.size, dtype=np.bool_)
         for changed in self._changed:
             within = (findings.rule == UNACKED_LIMIT) & (findings.limited == LIMIT_OF[changed.setting])
@@ -191,7 +172,7 @@ class LimitEvidence:
             if changed.limit > 0 and changed.setting == UNACKED_PER_CONSUMER:
                 within &= findings.value <= changed.limit * findings.largest
             elif changed.limit > 0:
-                within &= findings.value <= changed.limit + self._one_read
+                within &= findings.value <= changed.limit + messages_of_a_read
             explained |= within
         return chosen(findings, ~explained) if explained.any() else findings
 
@@ -200,7 +181,7 @@ class LimitEvidence:
         self._changed = [changed for changed in self._changed if changed.ts_us > recent_us]
 
 
-def _kept(setting: str, dispatcher: Dispatcher) -> list[_Vouched]:
+def _kept(setting: str, dispatcher: Dispatcher) -> list[_LimitRows]:
     """The rows between which the broker was seen to keep the limit in force; empty: there are none."""
     between = dispatcher.held_back_between(setting, HELD_BACK_MIN)
-    return [] if between is None else [_Vouched(setting, *between)]
+    return [] if between is None else [_LimitRows(setting, *between)]

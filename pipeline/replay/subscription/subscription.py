@@ -127,11 +127,13 @@ class Subscription:
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
         loop.limits.note_kept(dispatcher)
-        findings, episodes = loop.limits.holding(dispatcher.findings()), dispatcher.episodes()
+        findings = loop.limits.holding(dispatcher.findings(), dispatcher.messages_of_a_read)
         return ReplayResult(
             loop=loop,
             findings=findings,
-            episodes=snapshots.cleared.certain(episodes, np.array([at.seq for at in epochs.began], dtype=np.int64)),
+            episodes=snapshots.cleared.certain(
+                dispatcher.episodes(), np.array([at.seq for at in epochs.began], dtype=np.int64)
+            ),
             seen=Seen(
                 cold_start.censored,
                 membership.owners.undecided,
