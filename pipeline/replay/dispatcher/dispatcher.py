@@ -70,7 +70,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     new_state,
     record_of,
 )
-from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
+from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
@@ -100,7 +100,6 @@ class Dispatcher:
     Attributes:
         consumers: the index of each consumer in the state.
         policy: the settings of the kernel, from profile and subscription.
-        holds_back: whether recently joined consumers get no new entries (3.x and classic, ordered; contract 6.1).
         monitor: collects the intervals of waiting.
         traffic: the dispatches by key and hash.
         peaks: the most pending entries at one time, by hash.
@@ -108,7 +107,6 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "_at_the_end",
         "_collector",
         "_contradicted",
         "_open_entries_max",
@@ -118,7 +116,6 @@ class Dispatcher:
         "_without_publish_told",
         "consumers",
         "drains",
-        "holds_back",
         "monitor",
         "peaks",
         "policy",
@@ -130,12 +127,11 @@ class Dispatcher:
         policy: Policy,
         open_entries_max: int,
         monitor: BlockingMonitor,
-        counts_indexes: bool = False,
-        exceptions: Collection[ExceptionId] = (),
+        counts_indexes: bool,
+        exceptions: Collection[ExceptionId],
     ) -> None:
         self.policy = policy
         self.drains = False
-        self.holds_back = False
         self.monitor = monitor
         self.traffic = DispatchCounts()
         self.peaks = Peaks()
@@ -149,7 +145,6 @@ class Dispatcher:
         take_limits(self._state, monitor.in_force)
         self._out = new_output(_FINDINGS_ROOM, 2 * _SLOTS, 2 * _SLOTS)
         self._collector = FindingCollector(exceptions)
-        self._at_the_end = (0, 0)
         self._without_publish_told = 0
         self._contradicted: list[ContradictedLimit] = []
 
@@ -246,7 +241,7 @@ class Dispatcher:
             common["connected"] += 1
             self._limit_look_ahead()
         consumer["leaving"] = 0
-        if self.holds_back:
+        if self.monitor.recent.applies:
             self.monitor.recent.join(self._state, index, at)
 
     def register_consumer(self, number: int) -> None:
@@ -281,7 +276,7 @@ class Dispatcher:
         """Disconnects a consumer: its pending entries wait again."""
         is_last = self.connected == 1
         self._before_change(at, BY_LEAVE, ends_all=is_last)
-        if self.holds_back:
+        if self.monitor.recent.applies:
             self.monitor.leave(self._state, self._mapping, self.consumers.of[number], at)
         if is_last:
             self._report_starved(at, BY_LEAVE)
@@ -301,15 +296,15 @@ class Dispatcher:
         self._drain_output()
         self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
         self.drains = drains
-        self.holds_back = self.monitor.recent.applies = holds_back
+        self.monitor.recent.applies = holds_back
 
     def route(
         self,
         routing: Routing,
         at: TracePoint,
         over_us: int,
-        served: Routing | None = None,
-        given_up: GivenUp = NOTHING_GIVEN_UP,
+        served: Routing,
+        given_up: GivenUp,
     ) -> None:
         """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
 
@@ -317,12 +312,12 @@ class Dispatcher:
             routing: the routing that the rules require.
             at: the point from which on it is in force.
             over_us: the time by which it certainly was; rows may be far apart.
-            served: the routing of the broker's selector, if a flaw makes it another one (contract 2.4).
+            served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
             given_up: the entries that consumers gave up while it came into force.
         """
         self._drain_output()
         promised = self.consumers.routing(routing)
-        served_by = promised if served is None or served is routing else self.consumers.routing(served)
+        served_by = promised if served is routing else self.consumers.routing(served)
         before = self._routings.change(promised, served_by, over_us, self.policy.skew_us)
         if self.drains:
             _remap(self._state, before, self._mapping, at)
@@ -442,7 +437,6 @@ class Dispatcher:
         self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
         self.peaks.note_all(self._state)
         self.monitor.settle()
-        self._at_the_end = self._outstanding()
         _close(self._state, self._out, at)
         self._drain_output()
 
@@ -471,10 +465,10 @@ class Dispatcher:
         return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
 
     def unseen(self) -> tuple[int, int, int, int, int]:
-        """The fields of `Seen` from `unkeyed` to `never_acknowledged`; call it after `close` and `taken`."""
+        """The fields of `Seen` from `unkeyed` to `never_acknowledged`; those up to here, so call it after `close`."""
         # The publish of an entry that was reported without one may have come since.
         without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_told, 0)
-        return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._at_the_end
+        return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._outstanding()
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
@@ -487,7 +481,7 @@ class Dispatcher:
                 continue
             record = self._consumer(consumer.consumer)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
-            if self.holds_back and consumer.joined_at is not None:
+            if self.monitor.recent.applies and consumer.joined_at is not None:
                 self.monitor.recent.note_position(state, index, consumer.joined_at, snapshot)
             if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
                 common["permits_known_by"] = BY_SNAPSHOTS

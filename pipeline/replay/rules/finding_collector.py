@@ -42,7 +42,7 @@ class FindingCollector:
 
     __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_reported", "findings")
 
-    def __init__(self, exceptions: Collection[ExceptionId] = ()) -> None:
+    def __init__(self, exceptions: Collection[ExceptionId]) -> None:
         """Takes the exceptions of the broker's profile."""
         self.findings = CappedFindings()
         self._exceptions = exceptions

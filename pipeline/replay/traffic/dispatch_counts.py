@@ -30,12 +30,11 @@ class DispatchCounts:
 
     __slots__ = ("_hashes", "_keys", "dispatched", "unkeyed")
 
-    def __init__(self, room: int = ROOM) -> None:
-        """Takes how many keys, and how many hashes, are counted exactly."""
+    def __init__(self) -> None:
         self.dispatched = 0
         self.unkeyed = 0
-        self._keys = HeavyHitters(room)
-        self._hashes = HeavyHitters(room)
+        self._keys = HeavyHitters()
+        self._hashes = HeavyHitters()
 
     def count(self, events: Events, hashes: Ints, decided: NDArray[np.intp]) -> None:
         """Takes a stretch of events.
@@ -91,14 +90,13 @@ class Peaks:
     """The largest peaks of the hashes of one subscription.
 
     The state forgets hashes that are not in use and may meet them again, so a hash has the largest of its peaks. Only
-    the largest peaks are kept; all that are dropped are smaller, so the kept ones are exact.
+    the `ROOM` largest peaks are kept, and a 4.x dispatcher has fewer hashes (contract 1.3). All that are dropped are
+    smaller, so the kept ones are exact.
     """
 
-    __slots__ = ("_parts", "_room", "_size")
+    __slots__ = ("_parts", "_size")
 
-    def __init__(self, room: int = ROOM) -> None:
-        """Takes the number of hashes to keep; a 4.x dispatcher has fewer (contract 1.3)."""
-        self._room = room
+    def __init__(self) -> None:
         self._parts: list[Peak] = []
         self._size = 0
 
@@ -123,8 +121,8 @@ class Peaks:
         peak = Peak(*(np.concatenate(columns) for columns in zip(Peak(nothing, nothing), *self._parts, strict=True)))
         peak = _rows(peak, np.lexsort((-peak.entries, peak.hash)))
         peak = _rows(peak, np.flatnonzero(np.diff(peak.hash, prepend=UNKNOWN)))
-        if peak.hash.size > self._room:
-            peak = _rows(peak, np.sort(np.lexsort((peak.hash, -peak.entries))[: self._room]))
+        if peak.hash.size > ROOM:
+            peak = _rows(peak, np.sort(np.lexsort((peak.hash, -peak.entries))[:ROOM]))
         self._parts, self._size = [peak], peak.hash.size
         return peak
 

@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP
 
 HASHES = 65_536
 
@@ -26,10 +27,11 @@ def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     policy = Policy(10_000, 0, True, True, False, 100_000, 1_000_000, 1_000_000)
     in_force = SettingsInForce({}, {})
     monitor = BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds(), in_force, 10_000)
-    dispatcher = Dispatcher(policy, open_entries_max, monitor)
+    dispatcher = Dispatcher(policy, open_entries_max, monitor, counts_indexes=False, exceptions=())
     dispatcher.drains = True
     dispatcher.connect(1, TracePoint(0, 0))
-    dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), TracePoint(0, 0), 0)
+    routing = routing_of_ranges([(0, HASHES, 1)])
+    dispatcher.route(routing, TracePoint(0, 0), 0, routing, NOTHING_GIVEN_UP)
     return dispatcher
 
 
