@@ -2,9 +2,9 @@
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
-from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, free_entry
+from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, free_entry, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     ack_completed,
     acknowledge,
@@ -48,7 +48,8 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         _acked_about_a_reset(state, slot, point.ts_us)
         return
     if slot < 0:
-        if was_deleted(state, ledger, entry):
+        if was_passed(state, ledger, entry):
+            # It was acknowledged before.
             return
         # Any consumer may acknowledge any position, also one that this trace has not named yet (contract 5.1).
         slot = new_entry(state, events, i)

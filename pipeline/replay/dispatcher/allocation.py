@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
-from dispatch_audit.pipeline.replay.dispatcher.entries import is_kept_for_a_read
+from dispatch_audit.pipeline.replay.dispatcher.entries import free_slot, is_kept_for_a_read
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT
@@ -228,10 +228,7 @@ def _sweep_entries(state: State, before_us: int) -> None:
             and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
             and entries[slot].sent_ts < before_us
         ):
-            drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
-            entries[slot].ledger = UNKNOWN
-            state.entries_free[common[0].free_entries] = slot
-            common[0].free_entries += 1
+            free_slot(state, slot)
 
 
 @compiled

@@ -65,18 +65,13 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
 @compiled
 def free_entry(state: State, slot: int) -> None:
     """Frees the slot of an entry if it is acknowledged, not held, and mark-delete has passed it."""
-    entries, common = state.entries, state.common
+    entries = state.entries
     marks = entries[slot].marks
     if marks & ACKED == 0 or marks & _KEPT != 0 or entries[slot].holder >= 0:
         return
-    at = (entries[slot].ledger, entries[slot].entry)
-    # Behind the floor a missing slot does not say that the entry was acknowledged (`was_deleted`).
-    if at > (common[0].mark_delete_ledger, common[0].mark_delete_entry) or at <= (
-        common[0].floor_ledger,
-        common[0].floor_entry,
-    ):
-        return
-    _free_slot(state, slot)
+    # At or below the floor a missing slot does not say that the entry was acknowledged.
+    if was_passed(state, entries[slot].ledger, entries[slot].entry):
+        free_slot(state, slot)
 
 
 @compiled
@@ -89,14 +84,8 @@ def is_kept_for_a_read(state: State, slot: int) -> bool:
 
 
 @compiled
-def free_at_reset(state: State, slot: int) -> None:
-    """Frees the slot of an entry that is kept for an overlapping replay read only: no read survives a reset."""
-    if is_kept_for_a_read(state, slot):
-        _free_slot(state, slot)
-
-
-@compiled
-def _free_slot(state: State, slot: int) -> None:
+def free_slot(state: State, slot: int) -> None:
+    """Frees a slot, whatever its entry is."""
     entries, common = state.entries, state.common
     drop(state.entry_table, entries.ledger, entries.entry, entries[slot].ledger, entries[slot].entry)
     entries[slot].ledger = UNKNOWN
@@ -156,12 +145,11 @@ def recall_delivery(state: State, slot: int) -> None:
 
 
 @compiled
-def was_passed(state: State, slot: int) -> bool:
-    """Whether mark-delete has reached or passed an entry."""
-    entries, common = state.entries, state.common
-    at = (entries[slot].ledger, entries[slot].entry)
+def was_passed(state: State, ledger: int, entry: int) -> bool:
+    """Whether mark-delete has reached or passed a position, as far as the trace shows; not one that it began above."""
+    common = state.common
     floor = (common[0].floor_ledger, common[0].floor_entry)
-    return bool(floor < at <= (common[0].mark_delete_ledger, common[0].mark_delete_entry))
+    return bool(floor < (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry))
 
 
 @compiled

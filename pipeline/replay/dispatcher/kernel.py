@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_lo
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_early, note_overdue
-from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
+from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
     grant,
     note_capacity,
@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
     unblock,
 )
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     add_pending,
@@ -204,7 +204,7 @@ def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
             state.entries[slot].named_ts = events.ts_us[i]
             state.entries[slot].named_by = consumer
             return
-        return_and_wait(state, out, slot, point, BY_REDELIVER)
+        return_and_wait(state, out, slot, point)
     unblock(state, consumer, events.ts_us[i])
     note_capacity(state, out, consumer, point, BY_REDELIVER, rows.policy.report_min_us)
 
@@ -216,7 +216,7 @@ def _published(state: State, rows: Stretch, i: int) -> None:
     note_published(state, events.ledger[i], events.entry[i])
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0:
-        if was_deleted(state, events.ledger[i], events.entry[i]):
+        if was_passed(state, events.ledger[i], events.entry[i]):
             return
         slot = new_entry(state, events, i)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
@@ -258,7 +258,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         return
     anew = slot < 0
     if anew:
-        deleted = common[0].resetting == NO_RESET and was_deleted(state, events.ledger[i], events.entry[i])
+        deleted = common[0].resetting == NO_RESET and was_passed(state, events.ledger[i], events.entry[i])
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
         if deleted:

@@ -5,7 +5,7 @@ by looking ahead (`timeline`).
 """
 
 from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
-from dispatch_audit.pipeline.replay.dispatcher.entries import free_at_reset
+from dispatch_audit.pipeline.replay.dispatcher.entries import free_slot, is_kept_for_a_read
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     begin_waiting,
     remove_pending,
@@ -174,8 +174,9 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
     state.common[0].resetting = NO_RESET if over else RESTARTED
     state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, point.ts_us + skew_us)
     for slot in range(entries.size):
-        if entries[slot].ledger >= 0:
-            free_at_reset(state, slot)
+        # No read survives a reset.
+        if entries[slot].ledger >= 0 and is_kept_for_a_read(state, slot):
+            free_slot(state, slot)
         if entries[slot].ledger < 0:
             continue
         if entries[slot].holder >= 0:

@@ -72,16 +72,6 @@ def new_entry(state: State, events: Events, i: int) -> int:
 
 
 @compiled
-def was_deleted(state: State, ledger: int, entry: int) -> bool:
-    """Whether a position without a slot was acknowledged before, as far as the trace shows."""
-    common = state.common
-    if common[0].mark_delete_ledger == UNKNOWN:
-        return False
-    above_floor = (ledger, entry) > (common[0].floor_ledger, common[0].floor_entry)
-    return above_floor and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-
-
-@compiled
 def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
     """Whether mark-delete jumped over a position without a slot so lately that a read in flight may still send it."""
     common = state.common

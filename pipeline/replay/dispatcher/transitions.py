@@ -260,9 +260,9 @@ def _elect_holder(state: State, at: int) -> None:
 
 
 @compiled
-def return_and_wait(state: State, out: Output, slot: int, point: TracePoint, ended_by: int) -> None:
-    """Returns a pending entry and makes it wait again, unless it was deleted meanwhile."""
-    return_to_replay(state, out, slot, point, ended_by)
+def return_and_wait(state: State, out: Output, slot: int, point: TracePoint) -> None:
+    """Returns a pending entry for a redeliver command and makes it wait again, unless it was deleted meanwhile."""
+    return_to_replay(state, out, slot, point, BY_REDELIVER)
     if state.entries[slot].marks & RETURNED != 0:
         begin_waiting(state, slot, point)
 
@@ -274,7 +274,9 @@ def return_to_replay(state: State, out: Output, slot: int, point: TracePoint, en
     if ended_by == BY_REDELIVER:
         state.entries[slot].marks |= NACKED
         state.entries[slot].redelivered += 1
-    if state.entries[slot].marks & ACKED == 0 and not was_passed(state, slot):
+    if state.entries[slot].marks & ACKED == 0 and not was_passed(
+        state, state.entries[slot].ledger, state.entries[slot].entry
+    ):
         state.entries[slot].marks |= RETURNED
     else:
         # Nothing at or below mark-delete is replayed (3.6).
