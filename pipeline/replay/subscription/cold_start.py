@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 
 _PUBLISHES = (Code.PUBLISH, Code.PUBLISH_DELAYED)
@@ -45,13 +46,13 @@ class ColdStart:
     """
 
     __slots__ = (
-        "_behind_seq",
         "_complete",
         "_highest",
         "_inside",
         "_known",
         "_late_us",
         "_members_missing",
+        "_missing_until",
         "_open",
         "_opens_us",
         "_ranges",
@@ -80,7 +81,7 @@ class ColdStart:
         self._late_us = late_us
         self._inside = False  # whether rows are missing at this point
         self._members_missing = False  # whether joins, leaves or resets are among them
-        self._behind_seq = -1  # the last row that may be missing
+        self._missing_until = -1  # the last row that may be missing
         self._opens_us: int | None = None  # the time from which on publishes are new; None: not known yet
 
     @property
@@ -88,26 +89,23 @@ class ColdStart:
         """Whether all consumers and their hashes are known."""
         return self._known
 
-    def begin_gap(self, highest: Position, loses_members: bool) -> None:
-        """Notes that rows are missing from here on.
-
-        Args:
-            highest: the highest position so far.
-            loses_members: whether joins, leaves and resets may be missing.
-        """
+    def begin_gap(self, gap: Gap, highest: Position) -> None:
+        """Notes that rows are missing from here on; `highest` is the highest position so far."""
         self.interrupted = True
         self.settled = self._open = False
         self._inside = True
         self._highest = max(self._highest, highest)
-        if loses_members:
+        self._missing_until = max(self._missing_until, gap.until_seq)
+        if gap.loses_members:
             self._members_missing = True
             self._known = False
             self._ranges = {}
 
-    def end_gap(self, seq: int) -> None:
-        """Notes that rows after this one are there again."""
-        self._inside = self._members_missing = False
-        self._behind_seq, self._opens_us = seq, None
+    def end_gap(self, gap: Gap) -> None:
+        """Notes that the rows after a gap are there again, unless another one goes on."""
+        if gap.until_seq >= self._missing_until:
+            self._inside = self._members_missing = False
+            self._opens_us = None
 
     def admitted(self, events: Events, strange: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which rows may be judged.
@@ -153,7 +151,7 @@ class ColdStart:
         found: NDArray[np.bool_] = np.isin(events.code, _PUBLISHES)
         if not self._known or self._inside:
             return np.zeros_like(found)
-        if self._behind_seq >= 0:
+        if self._missing_until >= 0:
             # The publish of an entry that was sent in the gap may be recorded only now.
             if self._opens_us is None and events.ts_us.size:
                 self._opens_us = int(events.ts_us[0]) + self._late_us
@@ -181,7 +179,7 @@ class ColdStart:
             agrees: whether the snapshot shows nothing that the admitted rows do not explain: where an administrator
                 moves mark-delete, the broker may drop the entries below a little later (E6).
         """
-        if self.settled or self._inside or snapshot.seq_begin <= self._behind_seq:
+        if self.settled or self._inside or snapshot.seq_begin <= self._missing_until:
             return False
         for consumer in snapshot.consumers:
             if consumer.ranges is not None:

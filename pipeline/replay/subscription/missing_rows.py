@@ -32,13 +32,12 @@ class MissingRows:
         joins_missing_from: from this row on joins may be missing.
     """
 
-    __slots__ = ("_until", "joins_missing_from", "unseen")
+    __slots__ = ("joins_missing_from", "unseen")
 
     def __init__(self, complete_from_start: bool) -> None:
         """Takes whether the trace begins with the first join."""
         self.unseen: list[UnseenRows] = []
         self.joins_missing_from = NEVER if complete_from_start else -1
-        self._until = -1  # the last row of the gaps so far
 
     def announce(self, gap: Gap) -> None:
         """Takes the next gap, before the rows in front of it have taken effect."""
@@ -48,11 +47,6 @@ class MissingRows:
     def begin(self, gap: Gap, at: TracePoint) -> None:
         """Notes that the rows of a gap are missing from here on."""
         self.unseen.append(UnseenRows(at, gap.until_seq))
-        self._until = max(self._until, gap.until_seq)
-
-    def is_last(self, gap: Gap) -> bool:
-        """Whether no other gap goes on after this one."""
-        return gap.until_seq >= self._until
 
     def settle(self, at: TracePoint) -> None:
         """Notes that the rows after all gaps explain everything that the broker does from here on."""

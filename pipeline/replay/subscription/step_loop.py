@@ -220,14 +220,13 @@ class StepLoop:
             dispatcher.monitor.disregard(at.seq)
             dispatcher.monitor.suspend()
         self._lose_settings(gap, at)
-        cold_start.begin_gap(highest, gap.loses_members)
+        cold_start.begin_gap(gap, highest)
         self.missing.begin(gap, at)
 
     def _end_gap(self, gap: Gap, at: TracePoint) -> None:
-        """Notes that all rows are there again, unless another gap goes on."""
+        """Notes that the rows after a gap are there again."""
         self._lose_settings(gap, at)
-        if self.missing.is_last(gap):
-            self.cold_start.end_gap(gap.until_seq)
+        self.cold_start.end_gap(gap)
 
     def _put_settings(self, row: SettingsRow, at: TracePoint) -> None:
         """Puts the values of a row in force."""
