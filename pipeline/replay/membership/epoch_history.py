@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
-from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges
 from dispatch_audit.pipeline.assignment.shares import HashShares
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -32,11 +31,6 @@ class PlacedEpoch(NamedTuple):
     epoch: Epoch
     since: TracePoint
     until: TracePoint | None
-
-    @property
-    def undecided(self) -> HashRanges:
-        """The hashes whose owner is open in this epoch, as ranges."""
-        return self.epoch.undecided.ranges
 
 
 @checkpointed("epoch_history")

@@ -7,7 +7,7 @@ from typing import Final
 from dispatch_audit.pipeline.contract.answers import Missing, is_expected, order_of, progress_of
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
-from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK, Severity
+from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
@@ -41,7 +41,9 @@ def answers(
     waits_unseen = _waits_unseen(found, counted, unjudged)
     held_up, expected = _no_progress(found)
     stuck = {severity for f in findings if f.rule in _STUCK for severity, number in f.counts.items() if number}
-    order = set(_severities("order", findings))
+    order = {
+        severity for f in findings if RULES[f.rule].about == "order" for severity, number in f.counts.items() if number
+    }
     if held["order"]:
         order.add("not_provable")
     if held["progress"]:
@@ -92,14 +94,6 @@ def answers_from_outside(dispatches: int) -> dict[str, object]:
         "order_held_back": 0,
         "progress_held_back": 0,
     }
-
-
-def _severities(about: About, findings: Iterable[RuleFindings]) -> Counter[Severity]:
-    total: Counter[Severity] = Counter()
-    for of_rule in findings:
-        if RULES[of_rule.rule].about == about:
-            total.update({severity: number for severity, number in of_rule.counts.items() if number})
-    return total
 
 
 def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Missing]:

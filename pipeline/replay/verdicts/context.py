@@ -14,10 +14,9 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
-from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_recorded, leaves_are_recorded
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 
 
@@ -190,12 +189,3 @@ class FindingContext:
             ended = (int(episode.to_seq), int(episode.to_ts), int(episode.new_owner))
             by_hash.setdefault(int(episode.hash), []).append(ended)
         return by_hash
-
-    def seqs_of(self, rule: int) -> Ints:
-        """The seqs of the dispatches that broke a rule."""
-        seqs: Ints = self.found.findings.seq[self.found.findings.rule == rule]
-        return seqs
-
-    def surpluses_of(self, consumer: int) -> list[Surplus]:
-        """The surpluses in snapshots of a consumer, given by its index, in the order of seq."""
-        return [surplus for surplus in self.found.snapshots.surpluses if surplus.consumer == consumer]

@@ -48,7 +48,7 @@ def duplicates(context: FindingContext) -> dict[int, FindingVerdict]:
 def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerdict]:
     """The verdicts on the duplicates of one consumer, given in the order of seq."""
     findings = context.found.findings
-    miscounted = frozenset(context.seqs_of(REDELIVERY_COUNT).tolist())
+    miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
     seqs = frozenset(findings.seq[of_consumer].tolist())
     repeated = (findings.marks[of_consumer] & REPEATED != 0) | np.isin(findings.other_seq[of_consumer], list(seqs))
     repeated_again = frozenset(findings.other_seq[of_consumer][repeated].tolist())
@@ -158,7 +158,8 @@ def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) ->
     known = context.bugs_with("sent_by_two_replay_reads")
     if not known:
         return unexplained("")
-    surpluses = context.surpluses_of(int(findings.consumer[block[0]]))
+    consumer = int(findings.consumer[block[0]])
+    surpluses = [surplus for surplus in context.found.snapshots.surpluses if surplus.consumer == consumer]
     before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
     after = next((s for s in surpluses if s.seq_begin > last), None)
     lowered = any(s is not None and s.messages < 0 for s in (before, after))
@@ -171,7 +172,7 @@ def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) ->
         else "this is consistent with overlapping replay reads"
     )
     if after is not None:
-        snapshot_seq = context.found.recorders.spoken(after.seq)
+        snapshot_seq = context.names.seq(after.seq)
         grown = after.messages - (before.messages if before is not None else 0)
         since = before.seq_end if before is not None else UNKNOWN
         seqs = findings.seq[held]

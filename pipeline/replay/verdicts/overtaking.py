@@ -82,12 +82,12 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
         return None
     if not certain:
         because = (
-            f"a consumer left at seq {context.found.recorders.spoken(left.seq)}, another one joined just then, and no "
+            f"a consumer left at seq {context.names.seq(left.seq)}, another one joined just then, and no "
             "row shows in which order; if none was connected then, a read from before may have had the entry (F12)"
         )
         return not_provable(because)
     because = (
-        f"at seq {context.found.recorders.spoken(joined.seq)} a consumer joined after the last one had left, and a "
+        f"at seq {context.names.seq(joined.seq)} a consumer joined after the last one had left, and a "
         "read from before that may have had the entry, which the rewound cursor reads again"
     )
     return FindingVerdict("known_bug", context.exception("E3"), known, because)

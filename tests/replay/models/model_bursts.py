@@ -162,7 +162,7 @@ def outcome(rng: Random, plan: Plan, bug: Bug | None = None) -> Outcome:
     sent = [row for row in model.log.rows if (row["event"], row.get("phase")) == ("dispatch", "start")]
     in_force = [(row, bisect_left(began, row["seq"]) - 1) for row in sent]
     unjudged = sum(
-        number >= 0 and contains(replay.epochs[number].undecided, model.state.hashes[row["entry_id"]])
+        number >= 0 and contains(replay.epochs[number].epoch.undecided.ranges, model.state.hashes[row["entry_id"]])
         for row, number in in_force
     )
     epochs = judged(claims_of(replay.epochs), ran.states)

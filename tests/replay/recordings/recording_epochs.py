@@ -4,7 +4,7 @@
 
 The truth is the oracle's `assign` rows of one subscription on one topic: after each of them the broker had one
 *state*, an assignment of all hashes. The audit claims an assignment for each of its epochs, and names the hashes of
-which it does not know the owner (`PlacedEpoch.undecided`). Nothing else is a claim: not the number of an epoch, and
+which it does not know the owner (`Epoch.undecided`). Nothing else is a claim: not the number of an epoch, and
 not its place, which the two sides of a bracket leave open.
 
 A state and an epoch are the same if the same consumers have joined by then and the same ones are still there. The
@@ -127,7 +127,7 @@ def claims_of(epochs: Sequence[PlacedEpoch]) -> list[Claim]:
         owned = {consumer: list(ranges) for consumer, ranges in epoch.owned.by_consumer.items()}
         present = frozenset(joined), frozenset(epoch.names)
         until = math.inf if placed.until is None else placed.until.seq
-        claims.append(Claim(placed.since.seq, until, epoch.change, present, owned, placed.undecided))
+        claims.append(Claim(placed.since.seq, until, epoch.change, present, owned, placed.epoch.undecided.ranges))
     return claims
 
 

@@ -186,7 +186,7 @@ def test_epochs_are_those_of_the_broker(name: str) -> None:
         for placed, row in zip(replayed.epochs, of_group, strict=True):
             reported = {(start, end, r["ci"]) for r in row["ranges"] for start, end in r["r"]}
             assert set(placed.epoch.owned.rows) == reported, placed.epoch.change
-            assert placed.undecided == ()
+            assert placed.epoch.undecided.ranges == ()
 
 
 def _paired(name: str) -> tuple[list[tuple[Episode, Drained]], list[Episode], list[Drained]]:

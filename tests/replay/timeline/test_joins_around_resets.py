@@ -218,4 +218,4 @@ def test_a_dispatch_amid_the_next_join_shows_who_joined_after_the_unload() -> No
     log.join(3, phases="end")
     found = replayed(log.rows)
     assert [name for name, _ in found.changes] == ["join c1", "leave c1", "join c2", "join c3"]
-    assert not any(epoch.undecided for epoch in found.epochs)
+    assert not any(placed.epoch.undecided.ranges for placed in found.epochs)

@@ -87,5 +87,5 @@ def _depends_on_the_past(finding: KernelFinding, context: FindingContext) -> boo
 
 
 def _unknown(gap: UnseenRows, context: FindingContext) -> FindingVerdict:
-    begin, end = (context.found.recorders.spoken(seq) for seq in (gap.begin.seq, gap.until_seq))
+    begin, end = map(context.names.seq, (gap.begin.seq, gap.until_seq))
     return not_provable(f"rows between seq {begin} and seq {end} are missing, and they may explain it")
