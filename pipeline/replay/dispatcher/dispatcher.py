@@ -475,17 +475,14 @@ class Dispatcher:
         state, common = self._state, record_of(self._state.common, COMMON)
         self.monitor.reported(state, snapshot, self.consumers.of)
         look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
-        for consumer in snapshot.consumers:
-            index = self.consumers.of.get(consumer.consumer)
-            if index is None:
-                continue
+        for index, consumer in self.consumers.known_in(snapshot):
             record = self._consumer(consumer.consumer)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
             if self.monitor.recent.applies and consumer.joined_at is not None:
                 self.monitor.recent.note_position(state, index, consumer.joined_at, snapshot)
             if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
                 common["permits_known_by"] = BY_SNAPSHOTS
-                self._consumer(consumer.consumer)["permits"] = consumer.permits
+                record["permits"] = consumer.permits
                 self._note_capacity(index, at, BY_FLOW)
 
     def settings_change(self, at: TracePoint) -> None:

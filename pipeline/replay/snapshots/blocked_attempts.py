@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Set
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 
 
 @checkpointed("blocked_attempts")
@@ -21,19 +21,15 @@ class BlockedAttempts:
         self._counts: defaultdict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
         self._listed: dict[int, frozenset[int]] = {}
 
-    def note(self, snapshot: Snapshot, indexes: dict[int, int]) -> None:
-        """Takes a snapshot; `indexes` has the index in the state of each consumer's number."""
-        for consumer in snapshot.consumers:
-            index = indexes.get(consumer.consumer)
-            if index is None:
-                continue
-            before = self._listed.get(index, frozenset())
-            self._listed[index] = frozenset(consumer.refused)
-            for sticky_hash, attempts in consumer.refused.items():
-                counts = self._counts[index, sticky_hash]
-                if counts and sticky_hash in before and counts[-1][1] <= attempts:
-                    counts.pop()
-                counts.append((snapshot.seq_begin, attempts, snapshot.ts_us))
+    def note(self, snapshot: Snapshot, index: int, consumer: ConsumerSnapshot) -> None:
+        """Takes one consumer of the next snapshot, and its index in the state."""
+        before = self._listed.get(index, frozenset())
+        self._listed[index] = frozenset(consumer.refused)
+        for sticky_hash, attempts in consumer.refused.items():
+            counts = self._counts[index, sticky_hash]
+            if counts and sticky_hash in before and counts[-1][1] <= attempts:
+                counts.pop()
+            counts.append((snapshot.seq_begin, attempts, snapshot.ts_us))
 
     def forget(self, before_us: int, draining: Set[tuple[int, int]]) -> None:
         """Drops the counts up to `before_us`, except of the hashes in `draining`, by holder, which still drain."""

@@ -7,14 +7,14 @@ hash whose last entry is gone, and with each that returns).
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, chosen
 
@@ -49,13 +49,10 @@ class ClearedHashes:
         """Notes that a consumer connects: nothing of it has been cleared."""
         self._totals[consumer] = [_Total(at.seq, at.seq, at.ts_us, 0)]
 
-    def note(self, snapshot: Snapshot, taken_us: int, indexes: Mapping[int, int]) -> None:
-        """Takes a snapshot that was taken at about a time; `indexes` has the index of each consumer's number."""
-        for consumer in snapshot.consumers:
-            index = indexes.get(consumer.consumer)
-            if index is not None and consumer.cleared is not None:
-                total = _Total(snapshot.seq_begin, snapshot.seq_end, taken_us, consumer.cleared)
-                self._totals[index].append(total)
+    def note(self, snapshot: Snapshot, taken_us: int, index: int, consumer: ConsumerSnapshot) -> None:
+        """Takes one consumer, and its index, of the next snapshot, which was taken at about a time."""
+        if consumer.cleared is not None:
+            self._totals[index].append(_Total(snapshot.seq_begin, snapshot.seq_end, taken_us, consumer.cleared))
 
     def interrupt(self) -> None:
         """Drops all counts, because rows are missing that would explain how they grow."""

@@ -5,7 +5,7 @@ moment of that bracket explains it.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
@@ -65,24 +65,31 @@ class Comparison:
         mismatches: the first mismatches, up to the limit.
     """
 
-    __slots__ = ("_lazy_return", "_places", "agreed", "beyond", "compared", "mismatches")
+    __slots__ = ("_lazy_return", "agreed", "beyond", "compared", "mismatches")
 
-    def __init__(self, indexes: Mapping[int, int], lazy_return: bool) -> None:
-        """Takes the indexes of consumers by number, which may grow, and whether `Profile.draining_return` is lazy."""
+    def __init__(self, lazy_return: bool) -> None:
+        """Takes whether `Profile.draining_return` is lazy."""
         self.compared: Counter[str] = Counter()
         self.agreed: Counter[str] = Counter()
         self.beyond: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
-        self._places = indexes
         self._lazy_return = lazy_return
 
     def compare(
-        self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool, doubts: UndecidedRanges, vague: str = ""
+        self,
+        snapshot: Snapshot,
+        known: Iterable[tuple[int, ConsumerSnapshot]],
+        before: Moment,
+        after: Moment,
+        drains: bool,
+        doubts: UndecidedRanges,
+        vague: str = "",
     ) -> None:
         """Compares one snapshot with both sides of its bracket.
 
         Args:
             snapshot: the snapshot of the broker.
+            known: its consumers that rows have named, each with its index.
             before: the reconstruction at the earliest moment of the bracket.
             after: the reconstruction at the latest moment.
             drains: whether moved hashes drain.
@@ -92,10 +99,7 @@ class Comparison:
         if snapshot.in_replay is not None:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)
             self._note("msg_in_replay", in_replay.admits(snapshot.in_replay))
-        for consumer in snapshot.consumers:
-            index = self._places.get(consumer.consumer)
-            if index is None:
-                continue
+        for index, consumer in known:
             self._compare_ranges(snapshot, consumer, index, before, after, doubts)
             if consumer.unacked is not None:
                 held = before.rebuilt.unacked[index].widened(after.rebuilt.unacked[index])

@@ -4,11 +4,12 @@ Unacknowledged messages are never fewer than none. Permits of a consumer may be,
 (contract 4.14), but not where it was sent single messages only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 
 Counter = Literal["unacked_messages", "available_permits"]
@@ -57,16 +58,16 @@ class ImpossibleCounters:
         self._below: set[tuple[int, Counter]] = set()
         self._left = False
 
-    def look(self, snapshot: Snapshot, indexes: Mapping[int, int], sent_batches: Sequence[bool]) -> None:
+    def look(self, snapshot: Snapshot, consumers: ConsumerIndex, sent_batches: Sequence[bool]) -> None:
         """Looks at one snapshot.
 
         Args:
             snapshot: the snapshot of the broker.
-            indexes: the index in the state of each consumer's number.
+            consumers: those that rows have named.
             sent_batches: by index, whether the consumer was sent a batch of several messages.
         """
-        known = [(indexes[c.consumer], c) for c in snapshot.consumers if c.consumer in indexes]
-        self._left = self._left or len(known) < len(indexes)
+        known = consumers.known_in(snapshot)
+        self._left = self._left or len(known) < len(consumers)
         for index, consumer in known:
             self._note(snapshot, index, "unacked_messages", consumer.unacked)
             if not sent_batches[index]:

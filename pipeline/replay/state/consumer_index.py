@@ -11,6 +11,7 @@ import numpy as np
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table, find, put_all
 from dispatch_audit.pipeline.replay.state.state import Ints
@@ -67,6 +68,10 @@ class ConsumerIndex:
         indexes = np.empty(numbers.size, dtype=np.int64)
         _look_up(*self._table, numbers, indexes)
         return indexes
+
+    def known_in(self, snapshot: Snapshot) -> list[tuple[int, ConsumerSnapshot]]:
+        """The consumers of a snapshot that rows have named, each with its index."""
+        return [(self.of[c.consumer], c) for c in snapshot.consumers if c.consumer in self.of]
 
     def routing(self, routing: Routing) -> Routing:
         """The same routing, to indexes instead of numbers."""

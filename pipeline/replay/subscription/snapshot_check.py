@@ -70,8 +70,8 @@ class SnapshotCheck:
         "surpluses",
     )
 
-    def __init__(self, dispatcher: Dispatcher, lazy_return: bool) -> None:
-        self.comparison = Comparison(dispatcher.consumers.of, lazy_return)
+    def __init__(self, lazy_return: bool) -> None:
+        self.comparison = Comparison(lazy_return)
         self.blocked_attempts = BlockedAttempts()
         self.cleared = ClearedHashes()
         self.counters = ImpossibleCounters()
@@ -96,15 +96,15 @@ class SnapshotCheck:
     def end(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: Ranges) -> tuple[Moment, Moment]:
         """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
-        self.counters.look(snapshot, dispatcher.consumers.of, dispatcher.sent_batches)
+        self.counters.look(snapshot, dispatcher.consumers, dispatcher.sent_batches)
         return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
 
     def agrees(
         self, snapshot: Snapshot, moments: tuple[Moment, Moment], dispatcher: Dispatcher, doubts: UndecidedRanges
     ) -> bool:
         """Whether a snapshot agrees with the reconstruction; nothing is noted."""
-        trial = Comparison(dispatcher.consumers.of, self._lazy_return)
-        trial.compare(snapshot, *moments, dispatcher.drains, doubts)
+        trial = Comparison(self._lazy_return)
+        trial.compare(snapshot, dispatcher.consumers.known_in(snapshot), *moments, dispatcher.drains, doubts)
         return not trial.mismatches
 
     def compare(
@@ -121,15 +121,16 @@ class SnapshotCheck:
         sent = dispatcher.traffic
         keyless = _NO_KEYS if sent.unkeyed and sent.unkeyed == sent.dispatched else ""
         vague = one_sided.about(snapshot) or (_PASSED if before.rebuilt.passed else keyless)
-        self.comparison.compare(snapshot, before, after, dispatcher.drains, doubts, vague)
+        known = dispatcher.consumers.known_in(snapshot)
+        self.comparison.compare(snapshot, known, before, after, dispatcher.drains, doubts, vague)
         dispatcher.apply_snapshot(snapshot, at)
-        self.blocked_attempts.note(snapshot, dispatcher.consumers.of)
-        self.cleared.note(snapshot, at.ts_us, dispatcher.consumers.of)
         for consumer in snapshot.consumers:
             if consumer.joined_at is not None:
                 self.joined_at.setdefault(consumer.consumer, consumer.joined_at)
-            index = dispatcher.consumers.of.get(consumer.consumer)
-            if index is not None and consumer.unacked is not None and not one_sided.of_traffic:
+        for index, consumer in known:
+            self.blocked_attempts.note(snapshot, index, consumer)
+            self.cleared.note(snapshot, at.ts_us, index, consumer)
+            if consumer.unacked is not None and not one_sided.of_traffic:
                 held = before.rebuilt.unacked[index]
                 if held == after.rebuilt.unacked[index] and held.least == held.most:
                     bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
