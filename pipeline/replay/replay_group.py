@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
-from dispatch_audit.pipeline.replay.subscription.observed_subscription import Observer, observed_subscription
+from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
@@ -71,7 +71,7 @@ def replay_group(
         found, recorders = outside_tables(batches, config, findings_per_rule_max), ONE
     else:
         if before is None:
-            subscription = Subscription(config) if observer is None else observed_subscription(config, observer)
+            subscription = Subscription(config, observer)
             state = GroupState(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
         else:
             state = read_checkpoint(before, config)

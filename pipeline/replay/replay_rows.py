@@ -25,7 +25,7 @@ from dispatch_audit.pipeline.replay.recorders.one_order import Transfers, of_top
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.subscription.observed_subscription import Observer
+from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows

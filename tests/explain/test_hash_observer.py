@@ -1,10 +1,13 @@
 """Looking at a hash between the rows of a replay: what is seen, and that it changes nothing."""
 
+from dataclasses import replace
+
 from found import config_of, found_in, recorded_config
-from local_replay import HIGH, LOW, Log, recorded_logs
+from local_replay import HIGH, LOW, Log, Tables, recorded_logs
 from recorded import of_each
 
 from dispatch_audit.pipeline.explain.hash_observer import HashObserver, SeenHash
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
 
 HASH_OF_LOW = 21772
@@ -65,13 +68,27 @@ def test_after_the_last_row_the_hash_is_seen_before_what_is_open_is_closed() -> 
     assert state.held == {1: 1}
 
 
-@of_each(["heavy-churn-1-4.0.8"])
-def test_looking_after_every_row_changes_no_row_of_any_table(name: str) -> None:
-    rows = [row for log in recorded_logs(name) for row in log]
-    found = found_in(rows, recorded_config(name))
+def tables_with_and_without(name: str, config: ReplayConfig) -> tuple[Tables, Tables]:
+    """The tables of a recording whose replay is looked at after every tenth row, and those of a plain replay."""
+    found = found_in([row for log in recorded_logs(name) for row in log], config)
     group, config = found.events.group, found.events.config
     every_tenth = found.rows.column("seq").to_pylist()[::10]
     observer = HashObserver(HASH_OF_LOW, every_tenth)
     looked_at = replayed_rows(found.events.packed, group, config, observer)
-    assert looked_at == replayed_rows(packed_rows(found.rows.to_batches(), config, [group]), group, config)
     assert observer.seen.keys() == set(every_tenth)
+    return looked_at, replayed_rows(packed_rows(found.rows.to_batches(), config, [group]), group, config)
+
+
+@of_each(["heavy-churn-1-4.0.8"])
+def test_looking_at_a_hash_changes_no_row_of_any_table(name: str) -> None:
+    looked_at, plain = tables_with_and_without(name, recorded_config(name))
+    assert looked_at == plain
+
+
+@of_each(["steady-4.0.8"])
+def test_a_claimed_limit_is_contradicted_whoever_looks(name: str) -> None:
+    config = recorded_config(name)
+    claimed = replace(config, broker={**config.broker, "maxUnackedMessagesPerConsumer": 3})
+    looked_at, plain = tables_with_and_without(name, claimed)
+    assert looked_at == plain
+    assert {row["severity"] for row in plain["violations"] if row["rule"] == "unacked_limit"} == {"not_provable"}

@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY, Ints
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.missing_rows import MissingRows
 from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispatcher
+from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
@@ -50,6 +51,7 @@ class StepLoop:
 
     __slots__ = (
         "_config",
+        "_observer",
         "_recorded_late",
         "_refused",
         "_settings_seen",
@@ -65,7 +67,7 @@ class StepLoop:
         "snapshots",
     )
 
-    def __init__(self, config: ReplayConfig) -> None:
+    def __init__(self, config: ReplayConfig, observer: Observer | None) -> None:
         """Starts in front of the first row."""
         self.dispatcher = new_dispatcher(config)
         self.membership = Membership(config)
@@ -78,6 +80,7 @@ class StepLoop:
         self.limits = LimitEvidence()
         self.other_dispatcher_seq: int | None = None
         self._config = config
+        self._observer = observer
         self._recorded_late: bool | None = None
         self._refused: list[Refused] = []
         self._settings_seen = False
@@ -190,14 +193,14 @@ class StepLoop:
         admitted = self.cold_start.admitted(events, strange)
         if np.count_nonzero(admitted) < admitted.size:
             events, hashes, consumers = events.take(admitted), hashes[admitted], consumers[admitted]
-        self._dispatch(events, hashes, consumers)
-        self._route(self.membership.look(events, hashes, bool(self._recorded_late)))
-
-    def _dispatch(self, events: Events, hashes: Ints, consumers: Ints) -> None:
-        self.dispatcher.replay(events, hashes, consumers)
+        if self._observer is None:
+            self.dispatcher.replay(events, hashes, consumers)
+        else:
+            self._observer.replay(self.dispatcher, events, hashes, consumers)
         for found in self.dispatcher.take_contradicted():
             if not self.membership.one_sided.of_traffic:
                 self.settings.contradict(self.limits.contradicted(found, self.in_force))
+        self._route(self.membership.look(events, hashes, bool(self._recorded_late)))
 
     def _recognise(self, events: Events) -> None:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
@@ -273,7 +276,9 @@ class StepLoop:
         self.snapshots.comparison.doubt(because)
 
     def finish(self) -> None:
-        """Runs once at the end of the trace, before the dispatcher closes what is open."""
+        """Lets the observer look once more at the end of the trace, before the dispatcher closes what is open."""
+        if self._observer is not None:
+            self._observer.finish(self.dispatcher, self.membership.owners.doubts)
 
     def forget(self, reported_seq: int, recent_us: int, now_us: int) -> None:
         """Drops what was reported, except what later verdicts may need.

@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
+from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
@@ -31,9 +32,9 @@ class Subscription:
 
     __slots__ = ("_config", "_last", "_latest", "_reported", "_silence", "_watermark", "loop")
 
-    def __init__(self, config: ReplayConfig, loop: StepLoop | None = None) -> None:
-        """Starts in front of the first row; `loop` is another one than that of the configuration."""
-        self.loop = StepLoop(config) if loop is None else loop
+    def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
+        """Starts in front of the first row; an observer follows the replay from there on."""
+        self.loop = StepLoop(config, observer)
         self._config = config
         self._latest = OmittedRanges()
         self._last = TracePoint(-1, 0)

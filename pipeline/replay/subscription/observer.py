@@ -1,0 +1,18 @@
+"""Whoever looks at the replay of a subscription between two rows."""
+
+from typing import Protocol
+
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
+
+
+class Observer(Protocol):
+    """Looks at the dispatcher between two rows, and changes nothing. A replay with one has no checkpoint."""
+
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> None:
+        """Calls `dispatcher.replay` for the rows, cut wherever the dispatcher is to be looked at."""
+
+    def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
+        """Takes a last look before what is open is closed, and the hashes whose owners are open."""
