@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, Tra
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.subscription.recorded_kinds import acks_are_recorded, leaves_are_recorded
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
+
+SENT_WITHOUT_ACK_MAX: Final = 1_000
+"""So many entries a subscription may be sent before one is acknowledged: a receiver queue of clients, by default."""
 
 
 class Joined(NamedTuple):
@@ -91,13 +93,23 @@ class FindingContext:
 
     @cached_property
     def acks_recorded(self) -> bool:
-        """Whether the trace has acknowledgements, if there were any."""
-        return acks_are_recorded(self.found.dispatcher, self.config.written)
+        """Whether the trace would have acknowledgements if there were any.
+
+        A short trace may have none because there were none, but of many entries some are acknowledged for certain.
+        """
+        dispatcher = self.found.dispatcher
+        if dispatcher.acks_seen or "ack" in self.config.written:
+            return True
+        return sum(dispatched for dispatched, _ in dispatcher.counts.values()) <= SENT_WITHOUT_ACK_MAX
 
     @cached_property
     def leaves_recorded(self) -> bool:
-        """Whether the trace has the leaves of consumers, if there were any."""
-        return leaves_are_recorded(self.stays.values(), self.config.written)
+        """Whether the trace would have leaves if there were any."""
+        if "leave" in self.config.written or any(stay.left is not None for stay in self.stays.values()):
+            return True
+        names = [stay.row.name for stay in self.stays.values()]
+        # Two consumers may have one name at the same time, so this is no proof that leaves are missing; it is a doubt.
+        return len({*names}) == len(names)
 
     def joined(self, consumer: int) -> TracePoint | None:
         """The point at which a consumer, given by its index, joined; None if the trace has no join of it."""

@@ -3,7 +3,7 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed, tables_of
 
-from dispatch_audit.pipeline.replay.subscription.recorded_kinds import SENT_WITHOUT_ACK_MAX
+from dispatch_audit.pipeline.replay.verdicts.context import SENT_WITHOUT_ACK_MAX
 
 NOT_SAID: frozenset[str] = frozenset()
 
