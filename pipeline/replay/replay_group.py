@@ -114,13 +114,13 @@ def _replayed(
         subscription, first = on_trial(state.subscription, parts, goes_on=keep_state)
         state = state._replace(subscription=subscription)
     subscription, range_ownership, producers, seen = state
-    config = subscription.config
+    config, owners = subscription.config, subscription.loop.membership.owners
     ended: list[OwnedRanges] = []
     for number, part in enumerate(chain(first, parts)):
         seen.add(part)
         if number >= len(first):
             subscription.feed(part)
-        ended += range_ownership.follow(subscription.take_epochs())
+        ended += range_ownership.follow(owners.take_epochs())
         if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
             yield "assignments", rows.assignments(group, ended)
             ended = []
@@ -133,7 +133,7 @@ def _replayed(
         subscription.close()
     weigh_selector(subscription)
     whole = None if keep_state else subscription.finish()
-    ended += range_ownership.follow([*subscription.take_epochs(), *subscription.open_epoch()])
+    ended += range_ownership.follow([*owners.take_epochs(), *owners.open_epoch()])
     if keep_state:
         payload = write_checkpoint(state, claimed)
         yield "state", columns_of([{"version": STATE_VERSION, "payload": payload}])

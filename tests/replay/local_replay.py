@@ -688,10 +688,11 @@ def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:
     refused: list[Refused] = []
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
         subscription.feed(part)
-        epochs += subscription.take_epochs()
+        epochs += subscription.loop.membership.owners.take_epochs()
         refused += [*part.repeated, *part.contradicted, *subscription.take_refused()]
     found = subscription.finish()
-    epochs += [*subscription.take_epochs(), *subscription.open_epoch()]
+    owners = subscription.loop.membership.owners
+    epochs += [*owners.take_epochs(), *owners.open_epoch()]
     return Replay(found, epochs, refused + subscription.take_refused(), config)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
-from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
@@ -27,25 +26,21 @@ class Subscription:
     """The replay of one subscription: it takes rows as they come, and says what is settled.
 
     Attributes:
+        config: the configuration of the replay.
         loop: what the rows so far have led to.
     """
 
-    __slots__ = ("_config", "_last", "_latest", "_reported", "_silence", "_watermark", "loop")
+    __slots__ = ("_last", "_latest", "_reported", "_silence", "_watermark", "config", "loop")
 
     def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
         """Starts in front of the first row; an observer follows the replay from there on."""
         self.loop = StepLoop(config, observer)
-        self._config = config
+        self.config = config
         self._latest = OmittedRanges()
         self._last = TracePoint(-1, 0)
         self._reported: TracePoint | None = None
         self._silence = BrokerSilence()
         self._watermark = Watermark(config.unsettled_us)
-
-    @property
-    def config(self) -> ReplayConfig:
-        """The configuration of the replay."""
-        return self._config
 
     @property
     def released_seq(self) -> int:
@@ -81,7 +76,7 @@ class Subscription:
     def pass_time(self) -> None:
         """Lets rows take effect that no row of the next window can change, if the window ends long after them."""
         if self._is_long_over:
-            self.loop.apply(self.loop.membership.pass_time(self._config.ends_us or 0))
+            self.loop.apply(self.loop.membership.pass_time(self.config.ends_us or 0))
 
     def close(self) -> None:
         """Lets all rows take effect, because no others follow; only the first call changes anything."""
@@ -104,14 +99,14 @@ class Subscription:
     def forget(self) -> None:
         """Drops what `so_far` reports at this moment, except what later verdicts may need."""
         self._reported = reported = self._settled()
-        recent_us = reported.ts_us - self._config.unsettled_us
+        recent_us = reported.ts_us - self.config.unsettled_us
         self.loop.forget(reported.seq, recent_us, self._last.ts_us)
 
     @property
     def _is_long_over(self) -> bool:
         """Whether the window ends so long after its last row that the next window changes nothing of what is here."""
-        ends_us = self._config.ends_us
-        return ends_us is not None and ends_us - self._last.ts_us > self._config.unsettled_us
+        ends_us = self.config.ends_us
+        return ends_us is not None and ends_us - self._last.ts_us > self.config.unsettled_us
 
     def _settled(self) -> TracePoint:
         settled = self._watermark.point(self.released_seq)
@@ -146,14 +141,6 @@ class Subscription:
             silence=self._silence,
             waits_known=waits_known,
         )
-
-    def take_epochs(self) -> list[PlacedEpoch]:
-        """The epochs that ended since the last call, each with the points of its beginning and end."""
-        return self.loop.membership.owners.take_epochs()
-
-    def open_epoch(self) -> list[PlacedEpoch]:
-        """The open epoch, after all that `take_epochs` has returned; empty before the first join."""
-        return self.loop.membership.owners.open_epoch()
 
     def take_refused(self) -> list[Refused]:
         """The rows refused since the last call."""

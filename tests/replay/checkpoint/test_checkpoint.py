@@ -154,7 +154,7 @@ def test_objects_that_belong_together_still_do() -> None:
     known: Any = read_checkpoint(payload_of(), config_of())
     replay = known.subscription
     assert replay.loop.membership._changes._held is replay.loop.membership._held
-    assert replay._config is config_of()
+    assert replay.config is config_of()
     leave = next(bracket for bracket in replay.loop.membership._changes._brackets.open if bracket.row.kind == "leave")
     assert leave.join.leave is leave
     assert replay.loop.dispatcher._state.entries.flags.writeable
