@@ -139,25 +139,23 @@ def _replayed(
         yield "state", columns_of([{"version": STATE_VERSION, "payload": payload}])
     seen.leave_out(transfers.rows, transfers.places)
     found = subscription.so_far() if whole is None else whole
-    if recorders is not ONE:
-        found = dataclasses.replace(found, recorders=recorders)
     yield "assignments", rows.assignments(group, [*ended, *range_ownership.going_on()])
     of_rest = subscription.take_refused()
     yield "refused", rows.refused(of_rest, recorders)
     refused += len(of_rest)
-    context = FindingContext(found, config)
+    context = FindingContext(found, config, recorders)
     findings = [*findings_by_rule(context, findings_per_rule_max), mixed_key_batches(producers, recorders)]
     held = Counter[About]()
     if keep_state:
         to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)
-        held = rows.held_back(findings, findings_by_rule(FindingContext(to_the_end, config), 1))
+        held = rows.held_back(findings, findings_by_rule(FindingContext(to_the_end, config, recorders), 1))
     coverage = rows.coverage(seen, refused, found.seen, found.monitor.left_out.total())
     yield "violations", rows.violations(findings, findings_per_rule_max)
     for table, found_rows in (
         ("metrics", rows.metrics(config.profile.rules, findings, coverage["completeness"])),
         ("coverage", [coverage | rows.answers(context, findings, seen, refused, held)]),
-        ("draining", rows.draining(found)),
-        ("blocking", rows.blocking(found)),
+        ("draining", rows.draining(context)),
+        ("blocking", rows.blocking(context)),
         ("capacity", rows.capacity(found.monitor.samples)),
         ("consumers", rows.consumers(found)),
         ("hot_keys", rows.hot_keys(found, config.hot_keys_max)),

@@ -9,16 +9,16 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.causes import CLAUSES, CLAUSES_OF_ALL, DRAINING, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
 
 # The hashes of a consumer that a sentence names: those that waited most.
 _HASHES_MAX = 5
 
 
-def blocking(found: ReplayResult) -> Rows:
+def blocking(context: FindingContext) -> Rows:
     """A row for each interval in which entries waited, in the order of their beginnings."""
-    names = Names(found)
+    found, names = context.found, context.names
     rows = [_row(interval, _explanation(interval, names), names) for interval in found.reported_waits]
     for episode in found.reported_waits_for_draining:
         waited = _waited_for_draining(episode)

@@ -3,13 +3,13 @@
 import numpy as np
 
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, EPISODE, STILL_OPEN
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows, or_none
 
 
-def draining(found: ReplayResult) -> Rows:
+def draining(context: FindingContext) -> Rows:
     """A row for each draining episode: from the move of a hash until its holder has no pending entry of it."""
-    names = Names(found)
+    found, names = context.found, context.names
     rows: Rows = []
     # As plain numbers: a record looks up each field by name in Python.
     for values in found.reported_drainings.view(np.ndarray).tolist():

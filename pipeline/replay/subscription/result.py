@@ -12,7 +12,6 @@ from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.membership.membership import Membership
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
@@ -39,7 +38,6 @@ class ReplayResult:
         silence: when the broker wrote nothing at all.
         waits_known: whether the trace shows which entries waited; False where entries from before its beginning were
             open to the end.
-        recorders: the recorders of the topic.
     """
 
     loop: StepLoop
@@ -49,7 +47,6 @@ class ReplayResult:
     report_range: ReportRange
     silence: BrokerSilence
     waits_known: bool
-    recorders: Recorders = ONE
 
     @property
     def dispatcher(self) -> Dispatcher:

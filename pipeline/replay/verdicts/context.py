@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
@@ -56,7 +57,7 @@ class FindingContext:
     Attributes:
         found: the result of the replay.
         config: the configuration of the replay.
-        names: of its consumers.
+        names: of its consumers, and of rows where there are several recorders.
         numbers: the trace's numbers of the consumers, by their indexes in findings and episodes.
         stays: the time for which each consumer was connected, by the trace's number.
         doubts: the hashes whose owners are open.
@@ -66,10 +67,10 @@ class FindingContext:
         release: the release of the broker.
     """
 
-    def __init__(self, found: ReplayResult, config: ReplayConfig) -> None:
+    def __init__(self, found: ReplayResult, config: ReplayConfig, recorders: Recorders = ONE) -> None:
         self.found = found
         self.config = config
-        self.names = Names(found)
+        self.names = Names(found, recorders)
         self.numbers = found.dispatcher.consumers.numbers
         self.stays = found.membership.stays
         self.doubts = found.membership.owners.doubts

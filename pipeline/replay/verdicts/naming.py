@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 
@@ -26,11 +27,11 @@ def columns_of(rows: Rows) -> Columns:
 class Names:
     """The names and numbers of consumers, by their indexes in the dispatcher's state."""
 
-    def __init__(self, found: ReplayResult) -> None:
-        """Takes the result of the replay of their subscription."""
+    def __init__(self, found: ReplayResult, recorders: Recorders) -> None:
+        """Takes the result of the replay of their subscription, and the recorders of its topic."""
         self._numbers = found.dispatcher.consumers.numbers
         self._stays = found.membership.stays
-        self._recorders = found.recorders
+        self._recorders = recorders
 
     def number(self, index: int) -> int | None:
         """The recorder's number; None for nobody."""

@@ -45,7 +45,7 @@ def _hashes(log: Log, settings: dict[str, object] | None = None, version: str = 
 
 def _sentence(replay: Replay) -> str:
     """What is said of the only hash that waited."""
-    (row,) = [row for row in blocking(replay.replayed) if row["scope"] == "hash"]
+    (row,) = [row for row in blocking(replay.context) if row["scope"] == "hash"]
     return str(row["explanation"])
 
 

@@ -15,7 +15,7 @@ def listed(attempts: int) -> dict[str, object]:
 
 def refused(log: Log) -> list[object]:
     """`blocked_attempts` of every row of `draining`."""
-    return [row["blocked_attempts"] for row in rows.draining(replayed(log.rows).replayed)]
+    return [row["blocked_attempts"] for row in rows.draining(replayed(log.rows).context)]
 
 
 def draining(log: Log) -> None:
