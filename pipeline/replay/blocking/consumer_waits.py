@@ -25,7 +25,7 @@ def blocked_consumer(
 ) -> list[Blocked]:
     """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited.
 
-    `reported` is what snapshots of the interval say.
+    `reported` is what snapshots say since the read position was rewound last.
     """
     waiting = waiters(state, mapping)
     waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)

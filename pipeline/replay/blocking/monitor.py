@@ -256,6 +256,10 @@ class BlockingMonitor:
         """
         self._note_stalls(self._watch.over(state, mapping, at, ended_by, partial(self._facts, state)))
 
+    def first_joins(self, at: TracePoint) -> None:
+        """Notes that a consumer joins while none is connected: the read position was rewound."""
+        self._watch.rewound(at.ts_us)
+
     def ownership_moved(self, state: Seen, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
         in_use = np.empty(len(state.hashes), dtype=np.int64)
@@ -384,7 +388,7 @@ class BlockingMonitor:
         at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
         facts = partial(self._facts, state, ended)
         self._note_stalls(self._watch.before_change(state, mapping, at, interval.ended_by, facts))
-        reported = self._watch.reported_in(interval)
+        reported = self._watch.reported_since_rewound
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, reported))
 
     def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:

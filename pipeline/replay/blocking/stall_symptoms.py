@@ -79,20 +79,20 @@ class Reported(NamedTuple):
         """The read position that snapshots have shown since a time; None: none shows one for so long."""
         return self.read_position if self.stands_us <= since_us else None
 
-    def within(self, interval: Interval) -> "Reported":
-        """What was reported since the beginning of an interval."""
+    def since(self, since_us: int) -> "Reported":
+        """What was reported at a time or later."""
         return Reported(
             self.replay_us,
-            self.in_replay if self.replay_us >= interval.from_ts else None,
+            self.in_replay if self.replay_us >= since_us else None,
             self.position_us,
-            self.read_position if self.position_us >= interval.from_ts else None,
+            self.read_position if self.position_us >= since_us else None,
             self.holes_us,
-            self.ack_holes if self.holes_us >= interval.from_ts else None,
+            self.ack_holes if self.holes_us >= since_us else None,
             self.mark_delete,
             self.unacked_us,
-            self.unacked if self.unacked_us >= interval.from_ts else None,
-            self.short if self.unacked_us >= interval.from_ts else frozenset(),
-            self.reads if self.position_us >= interval.from_ts else None,
+            self.unacked if self.unacked_us >= since_us else None,
+            self.short if self.unacked_us >= since_us else frozenset(),
+            self.reads if self.position_us >= since_us else None,
             self.replay_at_read,
             self.stands_us,
         )

@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls import (
     unexplained_end,
 )
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE, BY_RESET
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -51,6 +51,7 @@ class StallWatch:
         "_left_us",
         "_looked",
         "_reported",
+        "_rewound_us",
         "_skew_us",
         "_threshold_us",
         "_unexplained",
@@ -62,6 +63,7 @@ class StallWatch:
         self._threshold_us = stall_threshold_us
         self._skew_us = skew_us
         self._reported = NOTHING_REPORTED
+        self._rewound_us = 0
         self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
         # Since then something could be sent at each look, short causes aside. If a stall since then would not be
@@ -102,9 +104,14 @@ class StallWatch:
                 reads=snapshot.reads,
             )
 
-    def reported_in(self, interval: Interval) -> Reported:
-        """What snapshots in an interval say."""
-        return self._reported.within(interval)
+    def rewound(self, ts_us: int) -> None:
+        """Takes when the broker had consumers again after none: its read position begins at mark-delete (3.5, 3.6)."""
+        self._rewound_us = ts_us
+
+    @property
+    def reported_since_rewound(self) -> Reported:
+        """What snapshots have said since the broker had consumers: since then the read position only moves on."""
+        return self._reported.since(self._rewound_us + SNAPSHOT_LAG_US)
 
     def without_permits_us(self, consumer: int) -> int:
         """When the last snapshot that shows a consumer without permits was taken; long ago if none does."""
@@ -262,7 +269,7 @@ class StallWatch:
         return seen if interval.to_ts - self._explained_until_us < self._threshold_us else None
 
     def _situation(self, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None) -> Situation:
-        return Situation(facts(), self.reported_in(interval), sent, self._threshold_us)
+        return Situation(facts(), self._reported.since(interval.from_ts), sent, self._threshold_us)
 
 
 def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:

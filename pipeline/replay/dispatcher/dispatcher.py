@@ -531,6 +531,7 @@ class Dispatcher:
         if common["last_dispatch_ts"] > 0:
             # Before the first dispatch the subscription may not have been there.
             self.monitor.idle_over(self._state, self._mapping, at, BY_JOIN)
+        self.monitor.first_joins(at)
         common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
 
     def _end_delays(self, at: TracePoint) -> None:

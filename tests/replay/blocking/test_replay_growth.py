@@ -69,6 +69,30 @@ def test_the_growth_goes_on_while_others_come_and_go(apart_us: int) -> None:
     assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {("stalled", "known_bug"): 1}
 
 
+@pytest.mark.parametrize("rewound", [False, True], ids=["others join", "all have left"])
+def test_a_read_position_shows_what_is_in_replay_until_it_is_rewound(rewound: bool) -> None:
+    log = Log()
+    log.join(1, ranges=[(30_001, 59_999)])
+    log.join(2, ranges=[(0, 30_000)])
+    log.flow(1, 0)
+    for entry in range(100):
+        log.publish(entry, HIGH)
+    log.now_us += 200_000
+    consumers = reported(1, available_permits=0), reported(2, available_permits=0)
+    log.snapshot(*consumers, mark_delete_position="1:-1", read_position="1:100")
+    log.now_us += 200_000
+    if rewound:
+        log.leave(1)
+        log.leave(2)
+        log.join(3, ranges=[(30_001, 59_999)])
+        log.flow(3, 0)
+    log.join(4, ranges=[(60_000, 65_535)])
+    log.now_us += 1_200_000
+    log.publish((3, 0), LOW)
+    weighed = replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed
+    assert weighed["stalled", "known_bug"] == (not rewound)
+
+
 def test_two_waits_with_permits_between_them_are_not_one() -> None:
     log = _growing()
     log.publish((2, 1), HIGH)
