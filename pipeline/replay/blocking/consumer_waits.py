@@ -15,9 +15,10 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 )
 from dispatch_audit.pipeline.replay.blocking.sendable import may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, common_of
 
 
 def blocked_consumer(
@@ -33,7 +34,7 @@ def blocked_consumer(
         return []
     roots = oldest_held(state, consumer, interval.to_seq)
     waited = waiting.waited_us(interval)
-    in_replay = _in_replay(state, joined(waiting, _refused(state, mapping, consumer, interval)), reported)
+    in_replay = _in_replay(state, joined(waiting, _refused(state, mapping, consumer, interval)), interval, reported)
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
     whole = Blocked(
         "consumer",
@@ -59,13 +60,14 @@ def _refused(state: Seen, mapping: RoutingArrays, consumer: int, interval: Inter
     return delayed.where((delayed.owner == consumer) & ~delayed.drains & (delayed.since_seq > interval.from_seq))
 
 
-def _in_replay(state: Seen, waiting: Waiters, reported: Reported) -> int:
-    """How many of the entries are in replay.
+def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Reported) -> int:
+    """How many of the entries are in replay; all that a snapshot counts there are if their owner is the only consumer.
 
     What an administrator may have skipped waits as far as rows show, but need not be there any more (contract 5.10).
     """
     read = shown_as_read(state, waiting, reported.read_position) & ~may_be_skipped(state, waiting, reported)
-    return int(np.count_nonzero(read))
+    counted = reported.since(interval.from_ts + SNAPSHOT_LAG_US).in_replay or 0
+    return max(int(np.count_nonzero(read)), counted if common_of(state)["connected"] == 1 else 0)
 
 
 def _blocked_hash(waiting: Waiters, whole: Blocked) -> Blocked:

@@ -93,6 +93,25 @@ def test_a_read_position_shows_what_is_in_replay_until_it_is_rewound(rewound: bo
     assert weighed["stalled", "known_bug"] == (not rewound)
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_all_that_is_in_replay_is_for_the_only_consumer(alone: bool) -> None:
+    """Rows do not show whether delayed entries are there: until 2 leaves, some may be with the tracker."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.flow(1, 0)
+    for entry in range(110):
+        log.publish(entry, LOW, deliver_at_ms=log.now_us // 1_000 + 60_000)
+    if alone:
+        log.leave(2)
+    log.publish((2, 0), HIGH)
+    log.now_us += 1_200_000
+    log.snapshot(reported(1, available_permits=0), msg_in_replay=111)
+    log.now_us += 10_000
+    log.publish((3, 0), HIGH)
+    assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed["stalled", "known_bug"] == alone
+
+
 def test_two_waits_with_permits_between_them_are_not_one() -> None:
     log = _growing()
     log.publish((2, 1), HIGH)
