@@ -217,6 +217,7 @@ def unexplained_end(
     """
     waiting = waiters(state, mapping)
     waiting = waiting.where(must_be_sent(state, waiting, situation.sent, situation.reported))
+    waiting = waiting.where(~held_back(state, waiting, situation.facts.held_back, situation.reported)[0])
     could_us = could_be_sent_since(state, waiting, interval.to_ts, situation.reported, situation.facts.ended)
     since_us = max(int(could_us.min(initial=NEVER)), interval.from_ts)
     if not 0 < interval.to_ts - since_us < situation.stall_threshold_us:

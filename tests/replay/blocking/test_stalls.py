@@ -178,6 +178,27 @@ def test_a_full_replay_queue_of_which_a_snapshot_knew_less_explains_a_stall() ->
     assert replayed(log.rows, settings=narrow).weighed == {}
 
 
+def test_what_a_recently_joined_consumer_may_not_have_could_not_be_sent() -> None:
+    """HIGH could be sent from shortly after the last dispatch on; LOWEST waits longer, for the acknowledgement of 0."""
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.publish(1, HIGH)
+    log.join(2)
+    flow(log, 2)
+    log.publish(2, LOWEST)
+    log.dispatch(1, 1, HIGH)
+    log.now_us += 20_000
+    log.publish(3, HIGH)
+    log.now_us += SECOND_US - 15_000
+    log.ack(1, 1)
+    log.now_us += SECOND_US * 9 // 10
+    log.publish(4, HIGH)
+    assert replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed == {("stalled", "violation"): 1}
+
+
 def passed_over(log: Log, *, drained: bool) -> None:
     """Consumer 2 owns LOW and LOWEST; of LOW an entry waits, and it is sent later ones of LOWEST for two seconds."""
     log.join(1)
