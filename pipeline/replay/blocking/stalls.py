@@ -68,7 +68,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     perhaps_blocked,
 )
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.memories import WAIT
@@ -332,7 +332,7 @@ def _unshown(
     free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
     free = free.where(~held_back(state, free, situation.facts.held_back, situation.reported)[1])
     held = waiting.where(held_up(state, waiting, perhaps, since_us))
-    if free.slot.size == 0 or _look_ahead_reached(state, held, free, connected, situation):
+    if free.slot.size == 0 or _look_ahead_reached(state, held, free, connected, situation, since_us):
         return UNSHOWN_UNACKED
     delayed = not_due(state, mapping)
     in_replay, position = situation.reported.in_replay, situation.reported.read_position
@@ -340,7 +340,7 @@ def _unshown(
     delayed = delayed.where((delayed.owner != NOBODY) & (perhaps[delayed.owner] | delayed.drains))
     if in_replay is None and delayed.slot.size:
         stuck = joined(held, delayed)
-        if _look_ahead_reached(state, stuck, free, connected, situation):
+        if _look_ahead_reached(state, stuck, free, connected, situation, since_us):
             return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
     if all_read or bool(shown_as_read(state, free, position).any()):
@@ -388,13 +388,13 @@ def _cause(
     `held` says which entries something holds up, `free` are those that could have been sent for long, and had to be.
     """
     consumers = state.consumers.view(np.ndarray)
-    cause, blocking = NAMES[UNEXPLAINED], NOBODY
+    cause, blocking, since_us = NAMES[UNEXPLAINED], NOBODY, _since_us(interval, situation)
     skipped = may_be_skipped(state, waiting, situation.reported)
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, unavailable)
         if blocking == NOBODY:
             return NAMES[DRAINING], _holder(state, waiting.where(waiting.drains))
-        of_each = causes(state, _since_us(interval, situation), situation.facts.ended)
+        of_each = causes(state, since_us, situation.facts.ended)
         no_permits = of_each[blocking] == NO_PERMITS
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
     elif _explained_by_joins(state, waiting, free, situation, interval):
@@ -402,7 +402,7 @@ def _cause(
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
             blocking = situation.facts.held_back.holder
-    elif _look_ahead_reached(state, waiting.where(held & ~skipped), free, connected, situation):
+    elif _look_ahead_reached(state, waiting.where(held & ~skipped), free, connected, situation, since_us):
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
@@ -454,17 +454,23 @@ def _oldest_holder(state: Seen, below: Position) -> int:
     return int(entries.holder[held[np.lexsort((entries.entry[held], entries.ledger[held]))[0]]])
 
 
-def _look_ahead_reached(state: Seen, stuck: Waiters, free: Waiters, consumers: int, situation: Situation) -> bool:
-    """Whether the look-ahead limit kept the broker from reading what could have been sent (4.6, 4.7).
+def _look_ahead_reached(
+    state: Seen, stuck: Waiters, free: Waiters, consumers: int, situation: Situation, since_us: int
+) -> bool:
+    """Whether the look-ahead limit kept the broker from reading what could have been sent since a time (4.6, 4.7).
 
     It reads on without a dispatch as long as replay is below the limit, so the entries that cannot be sent and come
-    before all that can are in replay by then. What was read is sent at any size of replay.
+    before all that can are in replay by then. What was read is sent at any size of replay. A read position that stands
+    for longer than a read and a pause stands for something else, if replay is below the limit meanwhile.
     """
     limit, reported = situation.facts.limits.look_ahead(consumers), situation.reported
     if limit is None or bool(free.was_read.any()):
         return False
     if reported.in_replay is not None and reported.in_replay >= limit:
         return True
+    stood_us = reported.position_us - max(reported.stands_us, since_us)
+    if reported.in_replay is not None and stood_us >= _READ_AND_PAUSE_US + SNAPSHOT_LAG_US:
+        return False
     # The queue may have grown since a snapshot with a smaller size.
     return _replay_before(state, stuck, free, situation) >= limit
 

@@ -178,6 +178,29 @@ def test_a_full_replay_queue_of_which_a_snapshot_knew_less_explains_a_stall() ->
     assert replayed(log.rows, settings=narrow).weighed == {}
 
 
+@pytest.mark.parametrize(("read_position", "weighed"), [("1:1", {("stalled", "violation"): 1}), ("1:2", {})])
+def test_a_read_position_that_stands_in_front_of_a_short_replay_queue_is_no_limit(
+    read_position: str, weighed: dict[tuple[str, str], int]
+) -> None:
+    """LOW waits for its owner's permits, HIGH could be sent; nothing is read, or read slowly."""
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.join(2)
+    flow(log, 2, permits=0)
+    for entry in range(5):
+        log.publish(entry, LOW)
+    log.publish(5, HIGH)
+    log.now_us += 2 * SECOND_US
+    log.snapshot(msg_in_replay=1, read_position="1:1")
+    log.now_us += SECOND_US // 2
+    log.snapshot(msg_in_replay=2, read_position=read_position)
+    log.now_us += SECOND_US // 20
+    log.dispatch(1, 5, HIGH)
+    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
+    assert replayed(log.rows, settings=narrow).weighed == weighed
+
+
 def test_what_a_recently_joined_consumer_may_not_have_could_not_be_sent() -> None:
     """HIGH could be sent from shortly after the last dispatch on; LOWEST waits longer, for the acknowledgement of 0."""
     log = Log()
