@@ -24,6 +24,8 @@ THRESHOLD_US: Final = 1_000_000
 """`blocking.stall_threshold_ms`."""
 NOTED_US: Final = 300_000
 """Shorter silences are not kept."""
+SHORT_CAUSE_US: Final = 100_000
+"""A cause of that length does not explain the time before and after it (docs/BLOCKING.md)."""
 _SKIPS: Final = frozenset({"expire", "skip", "clear"})
 _RESETS: Final = _SKIPS | {"unload", "seek"}
 _AROUND_US: Final = 200_000
@@ -61,7 +63,9 @@ class Silences:
         spans: those of at least `NOTED_US`, in their order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bridged_us: int = 0) -> None:
+        """Takes the longest time within an interval in which nothing could have been sent."""
+        self._bridged_us = bridged_us
         self.spans: list[Span] = []
         self._could_since: dict[int, int] = {}
         self._now: Span | None = None
@@ -74,7 +78,8 @@ class Silences:
         """Notes which entries could be sent now, and when the last one was sent."""
         self._could_since = {position: self._could_since.get(position, now_us) for position in able}
         if not able:
-            self._now = None
+            if self._now is not None and now_us - self._now.to_us > self._bridged_us:
+                self._now = None
             return
         if self._now is None or last_sent_us > self._now.from_us:
             since_us = max(last_sent_us, min(self._could_since.values()))
@@ -90,9 +95,10 @@ class Truth:
     """Looks at a simulation that has not begun.
 
     Attributes:
-        silences: nothing was sent to anybody although entries could have been sent.
-        certain: the same, of entries of which rows show that they could: no reset has come since they were published,
-            and their delay is over.
+        silences: nothing was sent to anybody although entries could have been sent, short causes aside: a consumer that
+            has just joined has no permits for a moment, which explains nothing of the rest (docs/BLOCKING.md).
+        certain: the same without pauses, of entries of which rows show that they could: no reset has come since they
+            were published, and their delay is over.
         grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
             `THRESHOLD_US`, and that rows show to be able to take nothing: an entry after each was sent, or a snapshot
             has a later read position, and no reset has come since they were published.
@@ -104,11 +110,12 @@ class Truth:
     """
 
     def __init__(self, simulation: PartitionSimulation) -> None:
-        self.silences = Silences()
+        self.silences = Silences(SHORT_CAUSE_US)
         self.certain = Silences()
         self.grown_for_long = 0
         self._short_since_us: dict[int, tuple[int, frozenset[int]]] = {}
         self._full: _Full | None = None
+        self._held: dict[int, int] = {}
         self._shown_read = 0
         self._shown_at_join: dict[int, int] = {}
         self._read_before = -1
@@ -160,7 +167,9 @@ class Truth:
         stands = cursor.read_position == self._read_before
         reads = not policy.normal_reads_stop() and self._may_read() and stands
         held = {position for consumer in state.consumers for position in consumer.pending}
-        served = {c.number: c for c in state.consumers if not c.blocked and c.available() > 0}
+        # One that is blocked may be sent something whenever the broker reads for others (4.2, 4.8).
+        reads_on = state.agenda.now_us - state.last_sent_us <= LOOK_US
+        served = {c.number: c for c in state.consumers if (reads_on or not c.blocked) and c.available() > 0}
         for position in range(cursor.mark_delete + 1, cursor.end):
             if cursor.acked[position] or position in held:
                 continue
@@ -325,9 +334,13 @@ class Truth:
         cursor, published_us = self._simulation.cursor, self._simulation.workload.publish_us
         # The broker may count what an administrator has skipped, and rows do not show which that was.
         reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
-        held = {position for consumer in self._simulation.state.consumers for position in consumer.pending}
+        consumers = self._simulation.state.consumers
+        held = {position: consumer.number for consumer in consumers for position in consumer.pending}
+        # What a leaver gave back may have been sent again since the last look.
+        stayed = sum(published_us[position] > reset_us for position, _ in held.items() & self._held.items())
+        self._held = held
         full, unacked = self._full, sum(published_us[position] > reset_us for position in held)
-        if full is not None and (full.limit != limit or unacked < limit // 2):
+        if full is not None and (full.limit != limit or stayed < limit // 2):
             full = None
         if full is None and 0 < limit <= unacked:
             full = _Full(limit, now_us)
