@@ -137,28 +137,30 @@ def _spoken(name: str) -> str:
 
 
 def held_back(run: RunSummary) -> int:
-    """Returns how many findings a window leaves to the next one."""
+    """Returns how many findings and long waits a window leaves to the next one."""
     return sum(of.order_held_back + of.progress_held_back for of in run.subscriptions)
 
 
-def _with_held_back(text: str, number: int, without: str) -> str:
-    """Adds that findings are held back, or says only that if the text is `without`."""
+def _with_held_back(text: str, number: int, one: str, many: str, without: str) -> str:
+    """Adds how many are held back (`one` or `many`), or says only that if the text is `without`."""
     if not number:
         return text
     are, them = ("is", "it") if number == 1 else ("are", "them")
     held = (
-        f"{count(number, 'finding')} of the last minute of the window {are} held back: the next window reports {them}, "
+        f"{count(number, one, many)} of the last minute of the window {are} held back: the next window reports {them}, "
         f"or its rows explain {them}"
     )
     return held if text == without else f"{text}; {held}"
 
 
 def _order(run: RunSummary, order: Order) -> str:
-    return _with_held_back(_of_order(run, order), sum(of.order_held_back for of in run.subscriptions), _UNCHECKED)
-
-
-def _of_order(run: RunSummary, order: Order) -> str:
     of = [subscription for subscription in run.subscriptions if subscription.order_verdict == order]
+    number = sum(subscription.order_held_back for subscription in run.subscriptions)
+    without = f"{_UNCHECKED}{_share(of, run)}"
+    return _with_held_back(_of_order(run, of, order), number, "finding", "findings", without)
+
+
+def _of_order(run: RunSummary, of: Sequence[SubscriptionAnswers], order: Order) -> str:
     rules = run.about("order")
     if order == "nothing_sent":
         return "nothing was sent to a consumer"
@@ -177,7 +179,9 @@ def _progress(run: RunSummary, progress: Progress) -> str:
     of = [subscription for subscription in run.subscriptions if subscription.progress == progress]
     rules = [counts for counts in run.about("progress") if counts.rule in _STUCK]
     text = f"{_of_progress(run, of, rules, progress)}{_share(of, run)}{_besides(run)}"
-    return _with_held_back(text, sum(of.progress_held_back for of in run.subscriptions), _WAITS_UNKNOWN)
+    number = sum(subscription.progress_held_back for subscription in run.subscriptions)
+    without = f"{_WAITS_UNKNOWN}{_share(of, run)}"
+    return _with_held_back(text, number, "finding or long wait", "findings or long waits", without)
 
 
 def _of_progress(

@@ -68,7 +68,7 @@ class SubscriptionAnswers:
         expected_wait_seconds: the longest such time for an expected cause.
         missing: what the trace lacks, where an answer is not provable for that reason.
         order_held_back: findings about order that a window leaves to the next one, which may explain them.
-        progress_held_back: the same about progress.
+        progress_held_back: the same about progress, with the times without progress for any consumer.
     """
 
     topic: str

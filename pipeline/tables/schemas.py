@@ -473,7 +473,11 @@ COVERAGE = TableSchema(
             "findings about order (violations, known bugs and not provable ones) of the last minute of a window: the "
             "next window reports them, or finds what explains them; until then order_verdict is not_provable or worse",
         ),
-        _optional("progress_held_back", "bigint", "the same about progress"),
+        _optional(
+            "progress_held_back",
+            "bigint",
+            "the same about progress, with the times in which nothing was sent to any consumer (see held_up_seconds)",
+        ),
     ),
     {
         "completeness_is_a_share": "completeness BETWEEN 0 AND 1",

@@ -17,10 +17,13 @@ CHURN = SAMPLES / "heavy-churn-3.0.7"
 LAST_US = 1_795_225_406_692_320
 FOUND = 13
 MINUTE_US = 60_000_000
+# Nothing is sent for 7.3 s because of one consumer; the first window ends in the midst of them.
+HUNG = SAMPLES / "hung-consumer-4.0.8"
+HUNG_TO = "2026-11-21T01:28:32Z"
 
 
-def audit(out: Path, *options: str) -> str:
-    done = run("audit", CHURN, "--out", out, "--engine", "embedded", "--fail-on", "never", *options)
+def audit(out: Path, *options: str, trace: Path = CHURN) -> str:
+    done = run("audit", trace, "--out", out, "--engine", "embedded", "--fail-on", "never", *options)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -54,6 +57,20 @@ def test_a_window_says_what_it_holds_back_and_how_to_get_it(tmp_path: Path) -> N
     (command,) = (line.rpartition(" --to ")[2] for line in text.splitlines() if line.startswith("Next "))
     (next_window,) = traces(audit(out, "--to", command, "--format", "json"))
     assert (next_window["events"], found(next_window)) == (0, FOUND)
+
+
+def test_a_window_that_ends_while_nothing_is_sent_does_not_say_that_messages_flow(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    text = audit(out, "--to", HUNG_TO, "--report", f"json={tmp_path / 'json'}", trace=HUNG)
+    (window,) = traces((tmp_path / "json").read_text())
+    (subscription,) = window["subscriptions"]
+    assert (window["order"], window["progress"], window["held_up_seconds"]) == ("kept", "not_provable", 0.0)
+    assert (subscription["order_held_back"], subscription["progress_held_back"]) == (0, 1)
+    assert "PROGRESS  NOT PROVABLE: 1 finding or long wait of the last minute of the window is held back" in text
+    assert "nothing to do" not in text
+    # The next window reports the whole time, which began in this one.
+    (last,) = traces(audit(out, "--to", "2026-11-21T01:30:00Z", "--format", "json", trace=HUNG))
+    assert (last["progress"], round(last["held_up_seconds"], 1)) == ("held_up", 7.3)
 
 
 @pytest.mark.parametrize(("after_us", "released"), [(MINUTE_US, 0), (MINUTE_US + 1, FOUND)])

@@ -76,9 +76,9 @@ class Membership:
         self._certain_us = 0
 
     @property
-    def released_seq(self) -> int:
-        """The last row that has taken effect; -1: none has."""
-        return self._held.released_seq
+    def released(self) -> TracePoint:
+        """The last row that has taken effect; its seq is -1 if none has."""
+        return self._held.released
 
     @property
     def connected(self) -> set[int]:

@@ -1,6 +1,6 @@
 """Rows of the tables from the result of a replay, without the columns that all rows of a group or run share."""
 
-from dispatch_audit.pipeline.replay.rows.answers import answers, answers_from_outside, held_back
+from dispatch_audit.pipeline.replay.rows.answers import answers, answers_from_outside, need_a_look
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking
 from dispatch_audit.pipeline.replay.rows.capacity import capacity
@@ -21,9 +21,9 @@ __all__ = [
     "consumers",
     "coverage",
     "draining",
-    "held_back",
     "hot_keys",
     "metrics",
+    "need_a_look",
     "producers",
     "refused",
     "violations",

@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
@@ -30,7 +31,7 @@ def answers(
         findings: those of all rules.
         counted: the counts of the rows.
         refused: the number of rows that the replay refused.
-        held: the number of findings that are held back, by the question that they are about.
+        held: the number of findings and long waits that are held back, by the question that they are about.
     """
     found = context.found
     judged = max(
@@ -63,21 +64,21 @@ def answers(
     }
 
 
-def held_back(reported: Iterable[RuleFindings], to_the_end: Iterable[RuleFindings]) -> Counter[About]:
-    """The number of findings that a window has and leaves to the next one, by the question that they are about.
+def need_a_look(found: ReplayResult, findings: Iterable[RuleFindings]) -> Counter[About]:
+    """The number of findings and long waits that need a look, by the question that they are about.
 
-    Findings that only inform, or that are permitted, do not count.
+    Findings that only inform, or that are permitted, do not count; neither do waits for an expected cause.
 
     Args:
-        reported: the findings that the window reports.
-        to_the_end: these, and those of its last rows, as they are now.
+        found: the subscription; the waits that it reports count.
+        findings: on it.
     """
-    held: Counter[About] = Counter()
-    for sign, findings in ((1, to_the_end), (-1, reported)):
-        for of_rule in findings:
-            number = sum(of_rule.counts.get(severity, 0) for severity in NEED_A_LOOK)
-            held[RULES[of_rule.rule].about] += sign * number
-    return held
+    number: Counter[About] = Counter()
+    for of_rule in findings:
+        number[RULES[of_rule.rule].about] += sum(of_rule.counts.get(severity, 0) for severity in NEED_A_LOOK)
+    # Those that are findings are counted already.
+    number["progress"] += sum(not is_finding(wait) for wait in _without_progress(found)[False])
+    return number
 
 
 def answers_from_outside(dispatches: int) -> dict[str, object]:
@@ -128,12 +129,18 @@ def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Mis
 
 def _no_progress(found: ReplayResult) -> tuple[Blocked | None, Blocked | None]:
     """The longest time without progress for any consumer, and the longest one for an expected cause."""
+    by_kind = _without_progress(found)
+    held_up, expected = (max(by_kind[kind], key=_seconds, default=None) for kind in (False, True))
+    return held_up, expected
+
+
+def _without_progress(found: ReplayResult) -> dict[bool, list[Blocked]]:
+    """The times without progress for any consumer, by whether their cause is expected."""
     by_kind: dict[bool, list[Blocked]] = {False: [], True: []}
     for interval in found.reported_waits:
         if interval.scope == "subscription":
             by_kind[is_expected(interval.cause, interval.detail.get("consumers"))].append(interval)
-    held_up, expected = (max(waits, key=_seconds, default=None) for waits in by_kind.values())
-    return held_up, expected
+    return by_kind
 
 
 def _seconds(interval: Blocked) -> float:

@@ -145,7 +145,7 @@ class StepLoop:
 
     def _open(self, step: steps.DispatcherOpened) -> None:
         if self.other_dispatcher_seq is None and self._may_be_other():
-            self.other_dispatcher_seq = self.membership.released_seq + 1
+            self.other_dispatcher_seq = self.membership.released.seq + 1
         self.dispatcher.open(step.keeps_order, step.sticky, step.drains, step.holds_back)
         if step.rehashed:
             self.dispatcher.rehash(self.membership.owners.sticky)

@@ -43,9 +43,9 @@ class Subscription:
         self._watermark = Watermark(config.unsettled_us)
 
     @property
-    def released_seq(self) -> int:
-        """The last row that has taken effect; -1: none has."""
-        return self.loop.membership.released_seq
+    def released(self) -> TracePoint:
+        """The last row that has taken effect; its seq is -1 if none has."""
+        return self.loop.membership.released
 
     def feed(self, part: Merged) -> None:
         """Takes the next rows in the order of seq."""
@@ -109,16 +109,17 @@ class Subscription:
         return ends_us is not None and ends_us - self._last.ts_us > self.config.unsettled_us
 
     def _settled(self) -> TracePoint:
-        settled = self._watermark.point(self.released_seq)
+        settled = self._watermark.point(self.released.seq)
         if self._is_long_over:
-            settled = max(settled, TracePoint(min(self.released_seq, self._last.seq), self._last.ts_us))
+            settled = max(settled, TracePoint(min(self.released.seq, self._last.seq), self._last.ts_us))
         return max(settled, self._reported or TracePoint(-1, 0))
 
     def _found(self, report_range: ReportRange) -> ReplayResult:
         loop, dispatcher, membership = self.loop, self.loop.dispatcher, self.loop.membership
         epochs, snapshots, cold_start = membership.owners.epochs, loop.snapshots, loop.cold_start
         epochs.share(self._last.ts_us)
-        dispatcher.close(self._last, goes_on=not report_range.final)
+        # Rows that are still held may end what is open at the end of a window.
+        dispatcher.close(self._last if report_range.final else self.released, goes_on=not report_range.final)
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)

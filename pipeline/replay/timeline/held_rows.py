@@ -62,9 +62,10 @@ class HeldRows:
         return max(self._released - 1, 0)
 
     @property
-    def released_seq(self) -> int:
-        """The last row that has taken effect; -1: none has."""
-        return int(self._rows.seq[self._released - 1]) if self._released else -1
+    def released(self) -> TracePoint:
+        """The last row that has taken effect; its seq is -1 if none has."""
+        at = self._released - 1
+        return TracePoint(int(self._rows.seq[at]), int(self._rows.ts_us[at])) if self._released else TracePoint(-1, 0)
 
     @property
     def newest(self) -> TracePoint | None:

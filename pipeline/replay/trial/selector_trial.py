@@ -41,7 +41,7 @@ def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tu
     """
     kept: list[Merged] = []
     rows, until = 0, NEVER
-    while not replay.loop.reported.confirmed and replay.released_seq < until:
+    while not replay.loop.reported.confirmed and replay.released.seq < until:
         part = next(parts, None)
         if part is None:
             return _chosen(replay, kept, NEVER, final=not goes_on), kept
