@@ -12,8 +12,9 @@ from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
 from dispatch_audit.jobs.engines.choice import EngineOption
 from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import Load
-from dispatch_audit.jobs.reports import parse_reports, write_report
+from dispatch_audit.jobs.reports import console, parse_reports, write_report
 from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
 from dispatch_audit.pipeline.tables.target import parse_target
 
 if TYPE_CHECKING:
@@ -74,7 +75,10 @@ def diagnose(
     log_format: LogFormatOption = "text",
     debug: DebugOption = False,
 ) -> None:
-    """Says from a broker's statistics whether messages flow, who holds them up, and what would decide the rest."""
+    """Says from a broker's statistics who holds messages up.
+
+    It also says what is certain of that, and what would decide the rest.
+    """
     with errors_on_one_line(debug, log_format, _INTERRUPTED):
         # Imported here, because the other commands need nothing of it.
         from dispatch_audit.pipeline.statistics.diagnose import diagnose as run_diagnosis  # noqa: PLC0415
@@ -91,15 +95,15 @@ def diagnose(
         if report_format == "json":
             typer.echo(_rendered("json", result, show))
         else:
-            _print(result, Console(), show)
+            _print(result, console(), show)
         raise typer.Exit(1 if _fails(result, fail_on) else 0)
 
 
-def _print(result: "Result", console: Console, show: int) -> None:
+def _print(result: "Result", to: Console, show: int) -> None:
     # Imported here, because the other commands need nothing of it.
     from dispatch_audit.pipeline.statistics.output.text import print_diagnoses  # noqa: PLC0415
 
-    print_diagnoses(result, console, show)
+    print_diagnoses(result, to, show)
 
 
 def _rendered(form: _FileFormat, result: "Result", show: int) -> str:
@@ -115,7 +119,7 @@ def _rendered(form: _FileFormat, result: "Result", show: int) -> str:
         return page_of(result)
     text = StringIO()
     # No colours in a file, even if FORCE_COLOR is set.
-    _print(result, Console(file=text, force_terminal=False), show)
+    _print(result, Console(file=text, force_terminal=False, width=WHOLE_LINES), show)
     return text.getvalue().rstrip("\n")
 
 

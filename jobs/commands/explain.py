@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from dispatch_audit.jobs.commands.options import DEFAULT_TARGET, DebugOption, EngineChoice, LogFormatOption, QuietOption
 from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.progress import shown_stages
+from dispatch_audit.jobs.reports import console
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.tables.target import parse_target
@@ -59,7 +59,10 @@ def explain(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Shows the events behind a finding, a hash or key, or a moment, and who owned and held the hash at each."""
+    """Shows the events behind a finding, hash, key or moment.
+
+    It says who owned and held the hash at each.
+    """
     with errors_on_one_line(debug, log_format) as stderr:
         _refuse_contradictions(violation, sticky_hash, key, at, export)
         at_us = None if at is None else moment_us(at)
@@ -93,12 +96,12 @@ def explain(
             if report_format == "json":
                 typer.echo(json_moment(found.moment, found.run_key))
             else:
-                print_moment(found.moment, found.source, Console())
+                print_moment(found.moment, found.source, console())
         elif found.story is not None:
             if report_format == "json":
                 typer.echo(json_story(found.story, found.finding, found.run_key))
             else:
-                print_story(found.story, found.finding, found.source, Console())
+                print_story(found.story, found.finding, found.source, console())
         if written is not None:
             stderr.note(written.sentence)
         raise typer.Exit(0)

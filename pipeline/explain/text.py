@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.explain.story import Story
 from dispatch_audit.pipeline.explain.wording import StoryWords
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.query import finding_in
+from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.wording import consumer, duration, moment, printable
 
 # Rows of each kind that a moment shows.
@@ -21,8 +22,8 @@ _SHOWN = 10
 # Ranges of a consumer that are named: a consistent hashing ring gives it a hundred.
 _RANGES = 3
 _MARK = ">>"
-# Characters of the label of a part.
-_PART = 9
+# Where the text of a part begins.
+_PART = 11
 # Characters of a time.
 _TIME = 23
 
@@ -37,7 +38,8 @@ def print_story(story: Story, finding: Row | None, source: str, console: Console
         story: the story.
         finding: the row of `violations` that it explains; None: it explains none.
         source: the trace and the run, in a few words.
-        console: where to write; on a terminal events wrap beside their times, in a pipe each is a line.
+        console: where to write; on a terminal events wrap beside their times, in a pipe each is a line. Other texts
+            are wrapped to its width.
     """
     for line in _head(story, finding, source):
         console.print(line, soft_wrap=True)
@@ -63,7 +65,7 @@ def _table(lines: Iterable[_Line]) -> Table:
     return table
 
 
-def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text]:
+def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text | Labelled]:
     words, group = StoryWords(story), story.events.group
     if finding is not None:
         reason = finding["known_bug"] or finding["permitted_by"]
@@ -72,29 +74,31 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text]:
         yield from _parts(finding)
     if story.sticky_hash is not None:
         key = f" (key {printable(story.key)})" if story.key is not None else ""
-        yield Text.assemble(("Hash", "bold"), f"    {story.sticky_hash}{key}")
+        yield _labelled("Hash", f"{story.sticky_hash}{key}")
         state = "is in no row of the trace" if story.at_middle is None else words.state(story.at_middle)
-        yield Text.assemble(("At", "bold"), f"      {moment(story.middle_us)}: {state}")
-    yield Text.assemble(("Where", "bold"), f"   {printable(group.topic)}, {printable(group.subscription)}")
+        yield _labelled("At", f"{moment(story.middle_us)}: {state}")
+    yield _labelled("Where", f"{printable(group.topic)}, {printable(group.subscription)}")
     about = "the subscription" if story.sticky_hash is None else "the hash"
-    yield Text.assemble(
-        ("Events", "bold"), f"  {len(story.steps):,} shown; {count(story.total, 'row')} of the trace concern {about}"
-    )
-    yield Text.assemble(("Trace", "bold"), f"   {printable(source)}")
+    yield _labelled("Events", f"{len(story.steps):,} shown; {count(story.total, 'row')} of the trace concern {about}")
+    yield _labelled("Trace", printable(source))
     if finding is not None and finding["finding_id"] not in {row["finding_id"] for row in story.found}:
-        yield Text(
-            "Note    the rows that are there now do not give this finding: the trace has changed since the audit, or "
-            "this version judges it otherwise",
-            style="yellow",
+        text = (
+            "the rows that are there now do not give this finding: the trace has changed since the audit, or this "
+            "version judges it otherwise"
         )
+        yield Labelled(Text("Note", style="yellow"), Text(text, style="yellow"))
 
 
-def _parts(finding: Row) -> Iterator[Text]:
+def _labelled(label: str, text: str) -> Labelled:
+    return Labelled(Text(label, style="bold"), text)
+
+
+def _parts(finding: Row) -> Iterator[Labelled]:
     """Yields what a finding says, part by part, and the rows that prove it."""
     parts = {**finding_in(finding).parts, "rows": finding["evidence"]}
     for label, texts in parts.items():
         for at, text in enumerate(texts):
-            yield Text.assemble((f"  {'' if at else label:{_PART}}", "dim"), printable(text))
+            yield Labelled(Text("" if at else label, style="dim"), printable(text), _PART, indent=2)
 
 
 def _lines(story: Story) -> Iterator[_Line]:
@@ -121,11 +125,11 @@ def print_moment(found: StateAtMoment, source: str, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _moment_lines(found: StateAtMoment, source: str) -> Iterator[Text]:
+def _moment_lines(found: StateAtMoment, source: str) -> Iterator[Text | Labelled]:
     group = f"{printable(found.group.topic)}, {printable(found.group.subscription)}"
-    yield Text.assemble(("At", "bold"), f"      {moment(found.ts_us)}")
-    yield Text.assemble(("Where", "bold"), f"   {group}")
-    yield Text.assemble(("Trace", "bold"), f"   {printable(source)}")
+    yield _labelled("At", moment(found.ts_us))
+    yield _labelled("Where", group)
+    yield _labelled("Trace", printable(source))
     undecided = [row for row in found.ranges if row["undecided"] is not None]
     yield from _section("Consumers", [_consumer(row, found) for row in found.consumers])
     if undecided:

@@ -61,6 +61,23 @@ def test_a_terminal_gets_lines_of_its_width_and_progress_by_trace(tmp_path: Path
 
 
 @pytest.mark.e2e
+def test_a_diagnosis_has_lines_of_the_width_of_the_terminal_too() -> None:
+    written = in_a_terminal(80, "diagnose", "data/statistics/23429-draining", "--fail-on", "never")
+    lines = [_STEERING.sub("", line) for line in written.split("\r\n")]
+    # The table of consumers is not wrapped.
+    assert [line for line in lines if len(line) > 80 and not line.startswith("  c")] == []
+    at = next(at for at, line in enumerate(lines) if line.startswith("Certain  c1 holds 10 entries"))
+    assert lines[at + 1].startswith(" " * 9)
+
+
+@pytest.mark.e2e
+def test_the_list_of_commands_says_in_whole_sentences_what_each_does() -> None:
+    commands = in_a_terminal(80, "-h").rpartition("Commands:")[2].split("\r\n")
+    assert "  init          Writes a small trace to start from by hand." in commands
+    assert [line for line in commands if line.endswith("...")] == []
+
+
+@pytest.mark.e2e
 @pytest.mark.heavy
 def test_a_comparison_says_how_many_dispatchers_are_done() -> None:
     written = in_a_terminal(90, "what-if", "conf/workloads/pip-474-100-keys.toml", "--partitions", 1, "--no-audit")

@@ -7,12 +7,14 @@ from rich.console import Console
 from rich.text import Text
 
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.statistics.diagnose import Result
 from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Answer, Diagnosis
 from dispatch_audit.pipeline.statistics.output import words
 
 _STYLES: dict[Answer, str] = {"held_up": "bold red", "not_decidable": "bold yellow", "no_consumer": "bold yellow"}
+_COLUMN = 9
 _CONSUMERS_MAX = 6
 _REASONS_MAX = 4
 _LISTED_MAX = 20
@@ -23,14 +25,14 @@ def print_diagnoses(result: Result, console: Console, whole_max: int) -> None:
 
     Args:
         result: of all inputs.
-        console: where to.
+        console: where to; texts are wrapped to its width.
         whole_max: subscriptions that are shown with all facts; the others get a line each.
     """
     for line in _lines(result, whole_max):
         console.print(line, soft_wrap=True)
 
 
-def _lines(result: Result, whole_max: int) -> Iterator[Text]:
+def _lines(result: Result, whole_max: int) -> Iterator[Text | Labelled]:
     many = len(result.diagnoses) > 1
     if many:
         numbers = Counter(diagnosis.answer for diagnosis in result.diagnoses)
@@ -56,13 +58,14 @@ def _lines(result: Result, whole_max: int) -> Iterator[Text]:
         yield _line("Left out", remark)
 
 
-def _answer(diagnosis: Diagnosis, before: str = "") -> Text:
+def _answer(diagnosis: Diagnosis, before: str = "") -> Labelled:
     word = words.ANSWER_WORDS[diagnosis.answer]
     style = _STYLES.get(diagnosis.answer, "bold green")
-    return Text(word, style=style).append(f"  {printable(before + diagnosis.headline)}", style="default")
+    text = printable(before + diagnosis.headline)
+    return Labelled(Text(word, style=style), text, column=len(word) + 2, whole=bool(before))
 
 
-def _whole(diagnosis: Diagnosis) -> Iterator[Text]:
+def _whole(diagnosis: Diagnosis) -> Iterator[Text | Labelled]:
     yield _answer(diagnosis)
     yield _line("Topic", f"{diagnosis.history.topic}, subscription {words.about(diagnosis)}")
     yield _line("Taken", words.taken(diagnosis))
@@ -80,7 +83,7 @@ def _whole(diagnosis: Diagnosis) -> Iterator[Text]:
         yield _line("Lacks", "; ".join(diagnosis.lacks))
 
 
-def _facts(diagnosis: Diagnosis) -> Iterator[Text]:
+def _facts(diagnosis: Diagnosis) -> Iterator[Text | Labelled]:
     facts = diagnosis.facts
     assert facts is not None
     yield _line("Backlog", words.backlog(facts))
@@ -102,5 +105,5 @@ def _facts(diagnosis: Diagnosis) -> Iterator[Text]:
         yield Text(f"  and {count(left_out, 'consumer')} more")
 
 
-def _line(name: str, text: str) -> Text:
-    return Text(f"{name:<9}{printable(text)}")
+def _line(name: str, text: str) -> Labelled:
+    return Labelled(name, printable(text), _COLUMN)
