@@ -108,7 +108,10 @@ def audit(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
+    """Audits traces: whether order was kept, and who blocked whom.
+
+    It also says which consumer held which key, and what to do next.
+    """
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
         request, needs = parsed_request(traces, out, profile, config, stderr)
         request = _with_window(request, begin_at, end_at, reaudit)

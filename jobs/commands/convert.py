@@ -45,7 +45,10 @@ def convert(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Writes a trace as Parquet or Delta, partitioned by topic; refused rows are kept beside it."""
+    """Writes a trace as Parquet or Delta, partitioned by topic.
+
+    Refused rows are kept beside it.
+    """
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
         # Imported here, because the other commands need nothing of it.
         from dispatch_audit.pipeline.convert.report import json_conversion, print_conversion  # noqa: PLC0415

@@ -20,7 +20,10 @@ def init(
     log_format: LogFormatOption = "text",
     debug: DebugOption = False,
 ) -> None:
-    """Writes a small trace to start from by hand, which audits cleanly, with an explanation beside it."""
+    """Writes a small trace to start from by hand.
+
+    It audits cleanly, and has an explanation beside it.
+    """
     with errors_on_one_line(debug, log_format):
         release = version or newest_profile().to_version
         refuse_version(release)

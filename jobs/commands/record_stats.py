@@ -98,7 +98,10 @@ def record_stats(
     log_format: LogFormatOption = "text",
     debug: DebugOption = False,
 ) -> None:
-    """Records statistics of subscriptions from the admin API as a trace (docs/RECORDING_CLIENTS.md)."""
+    """Records statistics from the admin API as a trace.
+
+    docs/RECORDING_CLIENTS.md says what such a trace shows.
+    """
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
         # Imported here, because other commands need no HTTP.
         from dispatch_audit.recording.admin.admin_api import Access  # noqa: PLC0415

@@ -24,7 +24,10 @@ def report(
     engine: EngineChoice = "auto",
     debug: DebugOption = False,
 ) -> None:
-    """Writes the page of a run: findings with their evidence, who blocked whom, and charts; it needs no network."""
+    """Writes the page of a run, which needs no network.
+
+    It has the findings with their evidence, who blocked whom, and charts.
+    """
     with errors_on_one_line(debug, "text"):
         check_writable(out)
         parsed = parse_target(target)

@@ -48,7 +48,10 @@ def simulate(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulates a dispatcher on a recorded trace or a described workload; writes what it did as a trace for `audit`."""
+    """Simulates a dispatcher on a trace or a described workload.
+
+    It writes what the dispatcher did as a trace for `audit`.
+    """
     with errors_on_one_line(debug, log_format) as stderr:
         # Imported here, because it takes a second, which commands that read no trace need not wait.
         from dispatch_audit.pipeline.simulate.setting_names import (  # noqa: PLC0415

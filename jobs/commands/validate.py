@@ -38,7 +38,10 @@ def validate(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Reads traces and reports the rows that an audit would refuse; writes no tables."""
+    """Reports the rows of traces that an audit would refuse.
+
+    It writes no tables.
+    """
     with errors_on_one_line(debug, log_format) as stderr:
         request, needs = parsed_request(traces, "", profile, config, stderr)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:

@@ -63,7 +63,10 @@ def what_if(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulates a recorded trace or a described workload under several dispatchers, and compares the results."""
+    """Compares dispatchers on a trace or a described workload.
+
+    It simulates each of them with the same traffic.
+    """
     with errors_on_one_line(debug, log_format) as stderr:
         reports = parse_reports(report or (), _FILE_FORMATS)
         # Imported here, because it takes a second, which commands that read no trace need not wait.
