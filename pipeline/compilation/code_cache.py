@@ -82,4 +82,4 @@ class CodeCache(_Cache):
 @functools.cache
 def _say_why() -> None:
     """Says once in a process why it compiles."""
-    _log.warning("compiling for this machine, once, for up to half a minute: %s", why_none_fits())
+    _log.warning("compiling what has not run on this machine yet, at first for up to a minute: %s", why_none_fits())
