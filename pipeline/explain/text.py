@@ -79,7 +79,8 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text | Lab
         yield _labelled("At", f"{moment(story.middle_us)}: {state}")
     yield _labelled("Where", f"{printable(group.topic)}, {printable(group.subscription)}")
     about = "the subscription" if story.sticky_hash is None else "the hash"
-    yield _labelled("Events", f"{len(story.steps):,} shown; {count(story.total, 'row')} of the trace concern {about}")
+    rows = f"{count(story.total, 'row')} of the trace concern {about}"
+    yield _labelled("Events", f"{len(story.steps):,} shown, with joins and leaves; {rows}")
     yield _labelled("Trace", printable(source))
     if finding is not None and finding["finding_id"] not in {row["finding_id"] for row in story.found}:
         text = (
