@@ -2,6 +2,7 @@ package dispatchaudit.recorder.broker;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
 import java.net.NetworkInterface;
@@ -48,8 +49,7 @@ public final class EmbeddedBroker implements AutoCloseable {
     public static EmbeddedBroker start(Path nar, Map<String, String> settings) throws Exception {
         String metadata = "memory:" + UUID.randomUUID();
         ServiceConfiguration configuration = configuration(metadata, nar, settings);
-        BKCluster bookies = BKCluster.builder().baseServerConfiguration(bookie())
-                .metadataServiceUri(metadata).numBookies(1).build();
+        BKCluster bookies = bookies(metadata);
         PulsarService broker = new PulsarService(configuration);
         EmbeddedBroker started = new EmbeddedBroker(bookies, broker);
         try {
@@ -59,6 +59,16 @@ public final class EmbeddedBroker implements AutoCloseable {
         } catch (Exception e) {
             started.close();
             throw e;
+        }
+    }
+
+    /** Up to 4.2 a bookie looks for a free port and takes it later; where somebody else was faster, it looks once more. */
+    private static BKCluster bookies(String metadata) throws Exception {
+        BKCluster.BKClusterConf one = BKCluster.builder().metadataServiceUri(metadata).numBookies(1);
+        try {
+            return one.baseServerConfiguration(bookie()).build();
+        } catch (IOException portIsTaken) {
+            return one.baseServerConfiguration(bookie()).build();
         }
     }
 
