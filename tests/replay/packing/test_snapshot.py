@@ -46,7 +46,8 @@ def test_everything_of_the_subscription() -> None:
 
 
 @pytest.mark.parametrize(
-    ("normal", "replay", "reads"), [(True, False, True), (False, True, True), (False, False, False), (None, False, None)]
+    ("normal", "replay", "reads"),
+    [(True, False, True), (False, True, True), (False, False, False), (None, False, None)],
 )
 def test_a_dispatcher_waits_for_either_read(normal: bool | None, replay: bool, reads: bool | None) -> None:
     values = {"subscription_have_pending_read": normal, "subscription_have_pending_replay_read": replay}
