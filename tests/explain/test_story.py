@@ -12,6 +12,7 @@ from rich.text import Text
 from dispatch_audit.pipeline.explain.json_story import json_story
 from dispatch_audit.pipeline.explain.story import Middle, Story
 from dispatch_audit.pipeline.explain.text import print_story
+from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
 
 HASH_OF_LOW = 21772
 STEPS_OF_MOVE = ["join", "publish", "dispatch", "join", "publish", "ack", "dispatch", "ack"]
@@ -36,7 +37,7 @@ def moved() -> Log:
 
 def told(story: Story, finding: Columns | None = None) -> list[str]:
     out = StringIO()
-    print_story(story, finding, "traces/night, run 1", Console(file=out))
+    print_story(story, finding, "traces/night, run 1", Console(file=out, width=WHOLE_LINES))
     return out.getvalue().splitlines()
 
 
@@ -205,13 +206,13 @@ def test_names_of_clients_do_not_steer_the_terminal() -> None:
     assert all(line.isprintable() for line in told(story))
 
 
-def test_a_terminal_gets_a_table_that_wraps() -> None:
+def test_a_terminal_gets_lines_of_its_width() -> None:
     out = StringIO()
     story = found_in(moved().rows, config_of()).story(HASH_OF_LOW, Middle())
     print_story(story, None, "traces/night", Console(file=out, force_terminal=True, width=70, no_color=True))
     lines = [Text.from_ansi(line).plain for line in out.getvalue().splitlines()]
     events = lines[lines.index("") + 1 :]
-    assert all(len(line) <= 70 for line in events)
+    assert all(len(line) <= 70 for line in lines)
     assert len(events) > 16
 
 
