@@ -135,8 +135,8 @@ recorder/target/%/test-broker.args: recorder/pom.xml $(shell find recorder/src -
 	@$(BUILD) -q -Dpulsar.version=$* -DskipTests package
 	@touch $@
 
-# What the recorder costs: CPU time of its rows; then a broker's throughput and latency with and without it, in turns. The
-# latter on a quiet machine.
+# What the recorder costs: CPU time of its hooks and its writer; then a broker's throughput and latency with and without it,
+# in turns. The latter on a quiet machine.
 recorder-benchmark: recorder-broker
 	@java @recorder/target/4.2.4/writer-benchmark.args
 	@java @recorder/target/4.2.4/recorder-benchmark.args

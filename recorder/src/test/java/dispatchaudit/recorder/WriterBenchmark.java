@@ -29,8 +29,7 @@ import org.apache.pulsar.common.protocol.Commands;
 /**
  * What hooks and writer cost for a message that is published, sent once and acknowledged by itself (five rows): CPU time of
  * the thread that calls the hooks and of the writer, and garbage of both. The hooks get the producer, the consumers and the
- * connections of a broker that idles; what they are called with is made outside of the measured time. CPU times of threads
- * hardly change with what else the machine does.
+ * connections of a broker that idles; what they are called with is made outside of the measured time.
  *
  * <pre>java @target/writer-benchmark.args [rounds [messages [setting=value ...]]]</pre>
  */
