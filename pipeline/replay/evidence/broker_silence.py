@@ -3,21 +3,29 @@
 A recorder takes snapshots by a timer, whatever the dispatcher does. Where one was due and no row of any kind was
 written, of a publish no more than of a dispatch, the broker may have stood still as a whole: a garbage collection, a
 paused or starved machine, a disk that did not answer. Then nothing follows about its dispatcher.
+
+It takes others after joins, leaves and resets, perhaps only those, and they are never due.
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.state.state import Ints
 
-# Snapshots are also taken after joins, leaves and resets, and an earlier silence may lie between two: the third longest
-# of so many distances is that of the timer.
+# The one before a snapshot of the timer may have followed a change, and an earlier silence may lie between two: the
+# third longest of so many distances is that of the timer.
 _DISTANCES: Final = 9
 _OF_TIMER: Final = -3
 # Of the distance between two snapshots: a timer that is later than that was held up.
 _LATE: Final = 1.25
+# Of the period: half of the distances are at least as long, or no timer took the snapshots.
+_REGULAR: Final = 0.6
 # No stall needs more of them.
 _KEPT_MAX: Final = 256
 
@@ -26,36 +34,63 @@ _KEPT_MAX: Final = 256
 class BrokerSilence:
     """The silences so far, the last 256 of them."""
 
-    __slots__ = ("_last_us", "_silences", "_snapshots")
+    __slots__ = ("_changed", "_distances", "_last_us", "_silences", "_snapshot", "_times")
 
     def __init__(self) -> None:
         """Starts in front of the first row."""
         self._last_us: int | None = None
-        self._snapshots: list[int] = []
+        # Of the last snapshot; whether the members may have changed since.
+        self._snapshot: tuple[int, int] | None = None
+        self._changed = False
+        # Of snapshots by the timer, and how long after the snapshot before each was taken.
+        self._times: list[int] = []
+        self._distances: list[int] = []
         self._silences: list[tuple[int, int]] = []
 
-    def note(self, ts_us: Ints, snapshots: list[int]) -> None:
+    def note(self, ts_us: Ints, snapshots: Sequence[StatsRow], changes: Sequence[MembershipEvent]) -> None:
         """Takes the next rows.
 
         Args:
             ts_us: their times in microseconds, in the order of seq; at least one.
-            snapshots: the times of the snapshots among them.
+            snapshots: the snapshots among them,
+            changes: and the joins, leaves and resets, both in the order of seq.
         """
         since = np.maximum.accumulate(np.append(ts_us[0] if self._last_us is None else self._last_us, ts_us))
-        taken = [*self._snapshots, *snapshots]
-        self._last_us, self._snapshots = int(since[-1]), taken[-_DISTANCES - 1 :]
-        if len(taken) <= _DISTANCES:
-            return
-        distances = np.lib.stride_tricks.sliding_window_view(np.diff(taken), _DISTANCES)
-        due = np.sort(distances, axis=1)[:, _OF_TIMER] * _LATE
-        apart = np.diff(since)
-        for at in np.flatnonzero(apart > due.min()):
-            # The timer as it was before the silence.
-            known = np.searchsorted(taken, since[at], side="right") - _DISTANCES - 1
-            if known >= 0 and apart[at] > due[known]:
-                self._silences.append((int(since[at]), int(since[at + 1])))
-        del self._silences[:-_KEPT_MAX]
+        self._last_us = int(since[-1])
+        self._note_timer(snapshots, [change.seq for change in changes])
+        if len(self._distances) >= _DISTANCES:
+            apart = np.diff(since)
+            for at in np.flatnonzero(apart > min(self._distances) * _LATE):
+                # The timer as it was before the silence.
+                known = bisect_right(self._times, since[at])
+                due = _period_us(self._distances[max(known - _DISTANCES, 0) : known])
+                if due is not None and apart[at] > due * _LATE:
+                    self._silences.append((int(since[at]), int(since[at + 1])))
+        del self._silences[:-_KEPT_MAX], self._times[:-_DISTANCES], self._distances[:-_DISTANCES]
+
+    def _note_timer(self, snapshots: Sequence[StatsRow], changes: Sequence[int]) -> None:
+        """Takes the snapshots that no change of members has brought about."""
+        for snapshot in snapshots:
+            before, self._snapshot = self._snapshot, (snapshot.seq, snapshot.ts_us)
+            if before is not None:
+                until = bisect_left(changes, snapshot.seq)
+                self._changed = self._changed or bisect_left(changes, before[0]) < until
+                if not self._changed:
+                    self._times.append(snapshot.ts_us)
+                    self._distances.append(snapshot.ts_us - before[1])
+            self._changed = False
+        if changes and self._snapshot is not None and changes[-1] > self._snapshot[0]:
+            self._changed = True
 
     def within(self, from_us: int, to_us: int) -> int:
         """How long the broker wrote nothing between two times, in microseconds."""
         return sum(max(min(end, to_us) - max(begin, from_us), 0) for begin, end in self._silences)
+
+
+def _period_us(distances: Sequence[int]) -> int | None:
+    """The period of the timer that shows in distances between snapshots; None: there are few, or they are irregular."""
+    if len(distances) < _DISTANCES:
+        return None
+    ordered = sorted(distances)
+    period, median = ordered[_OF_TIMER], ordered[_DISTANCES // 2]
+    return period if median >= period * _REGULAR else None

@@ -55,7 +55,7 @@ class Subscription:
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
-            self._silence.note(events.ts_us, [row.ts_us for row in part.snapshots])
+            self._silence.note(events.ts_us, part.snapshots, part.membership)
         snapshots = self._filled(part.snapshots, gaps)
         self.loop.apply(self.loop.membership.push(events, part.membership, snapshots, gaps, part.settings))
 

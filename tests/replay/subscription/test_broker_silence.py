@@ -7,20 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 
 SECOND_US = 1_000_000
 FROM_US, TO_US = 0, 10**12
 
 
-def silence_of(rows: list[int], snapshots: list[int], cuts: tuple[int, ...] = ()) -> BrokerSilence:
-    """That of rows at some times, snapshots among them, in parts that end before the indexes `cuts`."""
-    noted, times = BrokerSilence(), sorted([*rows, *snapshots])
-    edges = [0, *sorted({at for at in cuts if at < len(times)}), len(times)]
+def silence_of(
+    rows: list[int], snapshots: list[int], changes: list[int] | None = None, cuts: tuple[int, ...] = ()
+) -> BrokerSilence:
+    """That of rows, snapshots and changes of members at some times, in parts that end before the indexes `cuts`."""
+    noted, kinds = BrokerSilence(), {"row": rows, "change": changes or [], "stats": snapshots}
+    whole = sorted((at, kind) for kind, times in kinds.items() for at in times)
+    edges = [0, *sorted({at for at in cuts if at < len(whole)}), len(whole)]
     for begin, end in pairwise(edges):
-        part = times[begin:end]
+        part = [(seq, *whole[seq]) for seq in range(begin, end)]
         if part:
-            noted.note(np.array(part, dtype=np.int64), [at for at in part if at in snapshots])
+            noted.note(
+                np.array([at for _, at, _ in part], dtype=np.int64),
+                [StatsRow(seq, at, "{}") for seq, at, kind in part if kind == "stats"],
+                [_change(seq, at) for seq, at, kind in part if kind == "change"],
+            )
     return noted
+
+
+def _change(seq: int, at: int) -> MembershipEvent:
+    return MembershipEvent(seq, at, "join", False, 1, "c1", False, False, (), "")
 
 
 def every(us: int, times: int, since: int = 0) -> list[int]:
@@ -44,9 +57,21 @@ def test_nothing_is_due_where_snapshots_have_no_timer() -> None:
     assert silence_of([60 * SECOND_US], every(SECOND_US, 5)).within(FROM_US, TO_US) == 0
 
 
-def test_snapshots_after_joins_do_not_hurry_the_timer() -> None:
-    joins = [at + 10_000 for at in every(SECOND_US, 12)]
-    assert silence_of([], every(SECOND_US, 13) + joins).within(FROM_US, TO_US) == 0
+def test_irregular_snapshots_have_no_timer() -> None:
+    taken = [2**number * 1_000 for number in range(20)]
+    assert silence_of([taken[-1] + 6_000 * SECOND_US], taken).within(FROM_US, TO_US) == 0
+
+
+def test_snapshots_after_changes_are_never_due() -> None:
+    changes = every(SECOND_US, 20)
+    taken = [at + 10_000 for at in changes]
+    assert silence_of([60 * SECOND_US], taken, changes).within(FROM_US, TO_US) == 0
+
+
+def test_snapshots_after_changes_do_not_hurry_the_timer() -> None:
+    changes = [at + 300_000 for at in every(SECOND_US, 6)]
+    taken = [at + 10_000 for at in changes]
+    assert silence_of([], every(SECOND_US, 20) + taken, changes).within(FROM_US, TO_US) == 0
 
 
 def test_a_silence_does_not_hide_the_next_one() -> None:
@@ -55,11 +80,12 @@ def test_a_silence_does_not_hide_the_next_one() -> None:
 
 
 @given(
-    st.lists(st.integers(0, 60_000), min_size=1, max_size=40),
+    st.lists(st.integers(0, 60_000), max_size=40),
     st.lists(st.integers(0, 60_000), min_size=12, max_size=30, unique=True),
-    st.lists(st.integers(1, 70), max_size=8),
+    st.lists(st.integers(0, 60_000), max_size=5),
+    st.lists(st.integers(1, 80), max_size=8),
 )
-def test_parts_change_nothing(rows: list[int], snapshots: list[int], cuts: list[int]) -> None:
-    whole, parts = silence_of(rows, snapshots), silence_of(rows, snapshots, tuple(cuts))
+def test_parts_change_nothing(rows: list[int], snapshots: list[int], changes: list[int], cuts: list[int]) -> None:
+    whole, parts = silence_of(rows, snapshots, changes), silence_of(rows, snapshots, changes, tuple(cuts))
     for begin in range(0, 60_000, 1_000):
         assert whole.within(begin, begin + 1_000) == parts.within(begin, begin + 1_000)

@@ -21,7 +21,6 @@ from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
     not_acknowledged,
     perhaps_gone,
     perhaps_other_dispatcher,
-    perhaps_stood_still,
 )
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
@@ -51,9 +50,8 @@ def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     undecided = context.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
     if undecided is not None:
         return undecided.because
-    seq, stood_still = starved.span.to_seq, perhaps_stood_still(starved.span, context)
-    of_dispatcher = stood_still or perhaps_other_dispatcher(context, seq)
-    return of_dispatcher or not_acknowledged(context) or perhaps_gone(context, seq)
+    seq = starved.span.to_seq
+    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or perhaps_gone(context, seq)
 
 
 def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:
