@@ -43,7 +43,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
-# A skip, clear or expiry of which the row of its end is missing is over by then.
+# A skip, clear or expiry is over by then, even if no row says so.
 _SKIP_US = 10_000_000
 
 

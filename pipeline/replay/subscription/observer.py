@@ -15,4 +15,4 @@ class Observer(Protocol):
         """Calls `dispatcher.replay` for the rows, cut wherever the dispatcher is to be looked at."""
 
     def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
-        """Takes a last look before what is open is closed, and the hashes whose owners are open."""
+        """Takes a last look, before the dispatcher closes what is open, and takes the hashes whose owners are open."""

@@ -29,7 +29,7 @@ class ReplayResult:
     The properties `reported_...` contain what this window reports; everything else contains all that is known.
 
     Attributes:
-        loop: what the rows have led to, with what is open closed.
+        loop: what the rows have led to; it has closed what was open.
         findings: those that no later row can withdraw.
         episodes: the draining episodes that have certainly drained.
         seen: the numbers of what was not seen, or not to the end.

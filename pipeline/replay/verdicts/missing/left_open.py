@@ -24,7 +24,6 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
@@ -80,20 +79,6 @@ def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
     """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed one."""
     since = context.found.loop.other_dispatcher_seq
     return _OTHER_DISPATCHER if since is not None and seq >= since else ""
-
-
-def perhaps_stood_still(span: Interval, context: FindingContext) -> str:
-    """Why the broker as a whole may have stood still in an interval, as a clause; empty: it wrote rows meanwhile.
-
-    The clause says nothing of silences that leave enough of the interval to be a stall without them.
-    """
-    silent_us = context.found.silence.within(span.from_ts, span.to_ts)
-    if span.to_ts - span.from_ts - silent_us >= context.config.thresholds.stall_threshold_us:
-        return ""
-    return (
-        f"for {silent_us / 1e6:.3f} s of it the broker wrote no row at all, not even the snapshots that were due, so "
-        "all of it may have stood still, as in a garbage collection or on a paused machine"
-    )
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:

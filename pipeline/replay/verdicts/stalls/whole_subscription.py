@@ -11,7 +11,7 @@ from typing import Final
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, titles
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     COUNTED_AGAIN,
     HEAD_OF_REPLAY,
@@ -35,11 +35,7 @@ from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
-    not_acknowledged,
-    perhaps_other_dispatcher,
-    perhaps_stood_still,
-)
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
@@ -70,9 +66,23 @@ def _doubts(stall: Blocked, context: FindingContext) -> list[str]:
     # The owners of the waiting hashes decide which consumers could have been sent something.
     of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
     # What consumers still hold may drain, or block them.
-    of_dispatcher = perhaps_stood_still(stall.span, context), perhaps_other_dispatcher(context, stall.span.to_seq)
+    of_dispatcher = _perhaps_stood_still(stall.span, context), perhaps_other_dispatcher(context, stall.span.to_seq)
     clauses = *of_owners, *of_dispatcher, not_acknowledged(context)
     return [clause for clause in clauses if clause]
+
+
+def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
+    """Why the broker as a whole may have stood still in an interval, as a clause; empty: it wrote rows meanwhile.
+
+    The clause says nothing of silences that leave enough of the interval to be a stall without them.
+    """
+    silent_us = context.found.silence.within(span.from_ts, span.to_ts)
+    if span.to_ts - span.from_ts - silent_us >= context.config.thresholds.stall_threshold_us:
+        return ""
+    return (
+        f"for {silent_us / 1e6:.3f} s of it the broker wrote no row at all, not even the snapshots that were due, so "
+        "all of it may have stood still, as in a garbage collection or on a paused machine"
+    )
 
 
 def stalls_beyond(context: FindingContext) -> Counter[Severity]:
