@@ -23,7 +23,8 @@ S: Final = 1_000_000
 
 # Reads overlap beyond the signature of F10 in rows (contract 6.6): nothing behind a block was sent before it, so no row
 # shows that it came from replay; or three reads overlap, where recordings have two, and what the second of them could
-# not send is in replay again, behind entries that came back meanwhile, or until its consumer has permits again.
+# not send is in replay again, after entries that came back meanwhile, or until its consumer has permits again. And what
+# is sent twice passes entries that a consumer held which left between the two.
 _BEYOND_ROWS: Final = (
     "a normal read sent it the first time",
     "it was sent more than twice",
@@ -31,6 +32,7 @@ _BEYOND_ROWS: Final = (
     "came back, after the first of them was sent",
     "no read that was in flight then had it",
     "more time passed between the two dispatches than a read takes",
+    "it had been returned when its consumer left",
 )
 
 

@@ -165,6 +165,10 @@ class ReadLoop:
         if not entries:
             self.read_soon()
             return
+        for result in self._results:
+            if result.replay_read:
+                # It has not been dispatched, so this read takes its entries from replay too: F10.
+                state.overlapped.update(set(result.entries).intersection(entries))
         self._pending_replay = True
         self._policy.replay_read_started(entries)
         result = _Result(entries, True, first, self._reload)

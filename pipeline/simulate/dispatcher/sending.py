@@ -47,9 +47,6 @@ class Sender:
         if first is not None and first_in_replay is not None and first < first_in_replay:
             self._discard(entries, replay_read)
             return True
-        if replay_read:
-            # Another replay read has sent these: F10.
-            state.overlapped.update(position for position in entries if position not in state.replay.hash_of)
         groups, look_ahead, diverted = self._policy.group(entries, replay_read)
         self.processed = self._sent = diverted
         consumers = list(groups)
