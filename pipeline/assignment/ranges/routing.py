@@ -1,8 +1,7 @@
 """An assignment as arrays, for the replay's hot loop: the owner of each hash."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +20,11 @@ HASH_MAX = 2**31 - 1
 """No selector of any version sees a higher hash (contract 1.2)."""
 
 
-def _nobody() -> Int64Array:
-    return np.empty(0, dtype=np.int64)
+_NO_SHARERS: Int64Array = np.empty(0, dtype=np.int64)
 
 
 @checkpointed("routing")
-@dataclass(frozen=True, eq=False)
-class Routing:
+class Routing(NamedTuple):
     """The owner of every hash in 0..`HASH_MAX`, in one epoch.
 
     The k-th interval ends at `uppers[k]` and starts after the one before it; the first starts at 0.
@@ -43,7 +40,7 @@ class Routing:
     uppers: Int64Array
     owners: Int64Array
     modulus: int = 0
-    sharers: Int64Array = field(default_factory=_nobody)
+    sharers: Int64Array = _NO_SHARERS
 
     def owners_of(self, hashes: npt.ArrayLike) -> Int64Array:
         """The owner of each of n hashes, or `NOBODY`, as the selector's `select` returns it."""

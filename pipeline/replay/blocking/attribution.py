@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
@@ -67,17 +66,7 @@ class Waiters(NamedTuple):
 
     def where(self, mask: NDArray[np.bool_]) -> "Waiters":
         """The waiters that the mask selects."""
-        return Waiters(
-            self.slot[mask],
-            self.hash[mask],
-            self.hash_at[mask],
-            self.owner[mask],
-            self.since_seq[mask],
-            self.since_ts[mask],
-            self.messages[mask],
-            self.was_read[mask],
-            self.drains[mask],
-        )
+        return Waiters._make(column[mask] for column in self)
 
     def waited_us(self, interval: Interval) -> Ints:
         """The time that each waited within the interval, in message-microseconds."""
@@ -115,17 +104,8 @@ class Blocked(NamedTuple):
     detail: dict[str, object]
 
 
-def waiters(state: Seen, mapping: RoutingArrays) -> Waiters:
-    """The entries that wait to be sent, without those whose delayed delivery is not due."""
-    return _waiters(state, mapping, delayed=False)
-
-
-def not_due(state: Seen, mapping: RoutingArrays) -> Waiters:
-    """The entries that wait for the time of their delayed delivery."""
-    return _waiters(state, mapping, delayed=True)
-
-
-def _waiters(state: Seen, mapping: RoutingArrays, *, delayed: bool) -> Waiters:
+def waiters(state: Seen, *, delayed: bool = False) -> Waiters:
+    """The entries that wait to be sent; `delayed`: those that wait for the time of their delivery instead."""
     # Plain arrays: each attribute of a record array takes microseconds.
     entries: Any = state.entries.view(np.ndarray)
     hashes: Any = state.hashes.view(np.ndarray)
@@ -140,7 +120,7 @@ def _waiters(state: Seen, mapping: RoutingArrays, *, delayed: bool) -> Waiters:
         slots,
         sticky,
         hash_at,
-        owners_of(mapping, sticky),
+        state.routing.owners_of(sticky),
         np.where(due, entries["due_seq"][slots], entries["since_seq"][slots]),
         np.where(due, entries["due_ts"][slots], entries["since_ts"][slots]),
         entries["messages"][slots].astype(np.int64),

@@ -8,7 +8,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     Waiters,
     joined,
     largest,
-    not_due,
     oldest_held,
     shown_as_read,
     waiters,
@@ -16,25 +15,22 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 from dispatch_audit.pipeline.replay.blocking.sendable import may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import UNKNOWN, common_of
 
 
-def blocked_consumer(
-    state: Seen, mapping: RoutingArrays, consumer: int, cause: str, interval: Interval, reported: Reported
-) -> list[Blocked]:
+def blocked_consumer(state: Seen, consumer: int, cause: str, interval: Interval, reported: Reported) -> list[Blocked]:
     """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited.
 
     `reported` is what snapshots say since the read position was rewound last.
     """
-    waiting = waiters(state, mapping)
+    waiting = waiters(state)
     waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
     if waiting.slot.size == 0:
         return []
     roots = oldest_held(state, consumer, interval.to_seq)
     waited = waiting.waited_us(interval)
-    in_replay = _in_replay(state, joined(waiting, _refused(state, mapping, consumer, interval)), interval, reported)
+    in_replay = _in_replay(state, joined(waiting, _refused(state, consumer, interval)), interval, reported)
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
     whole = Blocked(
         "consumer",
@@ -51,12 +47,12 @@ def blocked_consumer(
     return [whole, *(_blocked_hash(waiting.where(waiting.hash == h), whole) for h in np.unique(waiting.hash))]
 
 
-def _refused(state: Seen, mapping: RoutingArrays, consumer: int, interval: Interval) -> Waiters:
+def _refused(state: Seen, consumer: int, interval: Interval) -> Waiters:
     """The entries not yet due that are in replay once they are read, and not with the tracker of delayed entries.
 
     While their owner has no permits, the dispatcher refuses them before it looks at their delay (contract 4.11, 4.13).
     """
-    delayed = not_due(state, mapping)
+    delayed = waiters(state, delayed=True)
     return delayed.where((delayed.owner == consumer) & ~delayed.drains & (delayed.since_seq > interval.from_seq))
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
@@ -57,7 +58,6 @@ from dispatch_audit.pipeline.replay.state.output import (
     STILL_OPEN,
     Output,
 )
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
@@ -211,24 +211,22 @@ class BlockingMonitor:
         self._pace.forget(recent_us)
         self.starved.forget(reported_seq)
 
-    def stopped(
-        self, state: SeenByBlocking, out: Output, mapping: RoutingArrays, at: TracePoint, named: Position
-    ) -> None:
+    def stopped(self, state: SeenByBlocking, out: Output, at: TracePoint, named: Position) -> None:
         """Notes why the kernel has stopped in front of the row `at`, which names an entry, and clears the reason."""
         reason, out.stop[0] = int(out.stop[0]), 0
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
-            self._note_stalls(self._watch.dispatched(state, mapping, at, named, partial(self._facts, state)))
+            self._note_stalls(self._watch.dispatched(state, at, named, partial(self._facts, state)))
         elif reason == GIVES_UP:
-            self._watch.before_release(state, mapping, at, partial(self._facts, state))
+            self._watch.before_release(state, at, partial(self._facts, state))
         elif reason == RELEASED:
-            self.members_change(state, mapping, at, BY_ACK)
-            self._note_all(self.recent.release(state, mapping, at, BY_ACK))
+            self.members_change(state, at, BY_ACK)
+            self._note_all(self.recent.release(state, at, BY_ACK))
         elif reason == INTERVAL_OVER:
-            self.take_intervals(state, out, mapping)
+            self.take_intervals(state, out)
 
-    def take_intervals(self, state: SeenByBlocking, out: Output, mapping: RoutingArrays) -> None:
+    def take_intervals(self, state: SeenByBlocking, out: Output) -> None:
         """Takes the intervals that the kernel has reported, and empties its output of them."""
         if not out.filled[INTERVALS]:
             return
@@ -240,31 +238,31 @@ class BlockingMonitor:
             if row["cause"] == STARVED:
                 self._starved(state, row, interval)
             elif row["cause"] in _CONSUMER_CAUSES and row["hash"] == UNKNOWN:
-                self._available(state, mapping, row, interval)
+                self._available(state, row, interval)
             else:
                 self._note(_hash_wait(row, interval))
         out.filled[INTERVALS] = 0
 
-    def members_change(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+    def members_change(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
-        self._note_stalls(self._watch.before_change(state, mapping, at, ended_by, partial(self._facts, state)))
+        self._note_stalls(self._watch.before_change(state, at, ended_by, partial(self._facts, state)))
 
-    def idle_over(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+    def idle_over(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
 
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
-        self._note_stalls(self._watch.over(state, mapping, at, ended_by, partial(self._facts, state)))
+        self._note_stalls(self._watch.over(state, at, ended_by, partial(self._facts, state)))
 
     def first_joins(self, at: TracePoint) -> None:
         """Notes that a consumer joins while none is connected: the read position was rewound."""
         self._watch.rewound(at.ts_us)
 
-    def ownership_moved(self, state: Seen, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
-        """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
+    def ownership_moved(self, state: Seen, before: Routing, at: TracePoint) -> None:
+        """Remembers the moves of hashes with pending or waiting entries, after another routing came into force."""
         in_use = np.empty(len(state.hashes), dtype=np.int64)
         moved = np.empty((4, in_use.size), dtype=np.int64)
-        used, moves_now = _moves_in_use(state.hashes, before, after, in_use, moved)
+        used, moves_now = _moves_in_use(state, before, in_use, moved)
         if not used:
             self._moves.clear()
             return
@@ -277,13 +275,13 @@ class BlockingMonitor:
                 moves = self._moves[sticky_hash] = deque(maxlen=_MOVES_MAX)
             moves.append(OwnershipMove(at, old, new, held))
 
-    def leave(self, state: SeenByBlocking, mapping: RoutingArrays, consumer: int, at: TracePoint) -> None:
+    def leave(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
         """Notes the waits of recently joined consumers that end with a leave; call before the leave."""
-        self._note_all(self.recent.leave(state, mapping, consumer, at))
+        self._note_all(self.recent.leave(state, consumer, at))
 
-    def closed(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+    def closed(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Notes the open waits of recently joined consumers; call before the end of the trace or a reset."""
-        self._note_all(self.recent.close(state, mapping, at, ended_by))
+        self._note_all(self.recent.close(state, at, ended_by))
 
     def reported(self, state: SeenByBlocking, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
         """Takes what a snapshot says of the broker's state; `consumers` has their indexes by their numbers."""
@@ -383,13 +381,13 @@ class BlockingMonitor:
             self._rates, self._rates_of = self.in_force.rates(), self.in_force.changed
         return self._rates
 
-    def _available(self, state: SeenByBlocking, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
+    def _available(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
         at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
         facts = partial(self._facts, state, ended)
-        self._note_stalls(self._watch.before_change(state, mapping, at, interval.ended_by, facts))
+        self._note_stalls(self._watch.before_change(state, at, interval.ended_by, facts))
         reported = self._watch.reported_since_rewound
-        self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval, reported))
+        self._note_all(blocked_consumer(state, row["consumer"], NAMES[row["cause"]], interval, reported))
 
     def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         by_others = row["passed_by"] != row["consumer"]

@@ -20,7 +20,6 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -126,18 +125,18 @@ class RecentlyJoined:
             latest = max(latest, until)
         return frozenset(found)
 
-    def release(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
+    def release(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Releases the consumers whose position mark-delete has reached; returns the intervals of their waits."""
         released: list[Blocked] = []
         next_valid = _next_of_mark_delete(state)
         while self._waiting and self._waiting[0].until <= next_valid:
             over = self._waiting.pop(0)
             self._released_us[over.place] = at.ts_us
-            released += _intervals(state, mapping, over, at, ended_by)
+            released += _intervals(state, over, at, ended_by)
         self._update(state)
         return released
 
-    def leave(self, state: SeenByBlocking, mapping: RoutingArrays, consumer: int, at: TracePoint) -> list[Blocked]:
+    def leave(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> list[Blocked]:
         """Releases a consumer that leaves, or all if one remains; returns the intervals of their waits."""
         over = [w for w in self._waiting if w.place == consumer or state.common[0].connected <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
@@ -148,16 +147,16 @@ class RecentlyJoined:
         if state.common[0].connected <= 2:
             self._perhaps.clear()
         self._update(state)
-        return [interval for w in over for interval in _intervals(state, mapping, w, at, BY_LEAVE)]
+        return [interval for w in over for interval in _intervals(state, w, at, BY_LEAVE)]
 
-    def close(self, state: SeenByBlocking, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
+    def close(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Releases all at the end of the trace or a reset; returns the intervals of their waits."""
         over, self._waiting = self._waiting, []
         self._released_us.clear()
         self.reported.clear()
         self._perhaps.clear()
         self._update(state)
-        return [interval for w in over for interval in _intervals(state, mapping, w, at, ended_by)]
+        return [interval for w in over for interval in _intervals(state, w, at, ended_by)]
 
     def _update(self, state: SeenByBlocking) -> None:
         """Notes for the kernel which consumers are recent, and at which mark-delete position it stops."""
@@ -173,9 +172,9 @@ def _next_of_mark_delete(state: Seen) -> Position:
     return int(state.common[0].mark_delete_ledger), int(state.common[0].mark_delete_entry) + 1
 
 
-def _intervals(state: Seen, mapping: RoutingArrays, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:
+def _intervals(state: Seen, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:
     """The interval of a consumer's wait; empty if no entry waited for it."""
-    waiting = waiters(state, mapping)
+    waiting = waiters(state)
     waiting = waiting.where((waiting.owner == held.place) & ~are_before(state, waiting.slot, held.until))
     if waiting.slot.size == 0:
         return []

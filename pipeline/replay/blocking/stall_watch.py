@@ -23,7 +23,6 @@ from dispatch_audit.pipeline.replay.blocking.stalls import (
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE, BY_RESET
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
@@ -132,9 +131,7 @@ class StallWatch:
         if self._before_leaves is not None and self._before_leaves.cause in causes:
             self._before_leaves = None
 
-    def before_change(
-        self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
-    ) -> list[Blocked]:
+    def before_change(self, state: Seen, at: TracePoint, ended_by: int, facts: Callable[[], Facts]) -> list[Blocked]:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready.
 
         Returns:
@@ -145,7 +142,7 @@ class StallWatch:
         interval = _idle_interval(state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
-            found = None if interval is None else self._look(state, mapping, interval, facts)
+            found = None if interval is None else self._look(state, interval, facts)
             self._before_leaves = found if ended_by == BY_LEAVE else None
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
@@ -160,17 +157,15 @@ class StallWatch:
         self._unexplained = None
         return [before]
 
-    def before_release(self, state: Seen, mapping: RoutingArrays, at: TracePoint, facts: Callable[[], Facts]) -> None:
+    def before_release(self, state: Seen, at: TracePoint, facts: Callable[[], Facts]) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
         interval = _idle_interval(state, at, BY_ACK, 1)
         if interval is not None:
-            self._look(state, mapping, interval, facts)
+            self._look(state, interval, facts)
 
-    def _look(
-        self, state: Seen, mapping: RoutingArrays, interval: Interval, facts: Callable[[], Facts]
-    ) -> Blocked | None:
+    def _look(self, state: Seen, interval: Interval, facts: Callable[[], Facts]) -> Blocked | None:
         """Remembers and returns why nothing is sent so far."""
-        found = self._found(state, mapping, interval, facts)
+        found = self._found(state, interval, facts)
         if found is None:
             return None
         self._looked = interval
@@ -181,19 +176,14 @@ class StallWatch:
         return found
 
     def _found(
-        self,
-        state: Seen,
-        mapping: RoutingArrays,
-        interval: Interval,
-        facts: Callable[[], Facts],
-        sent: Position | None = None,
+        self, state: Seen, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None
     ) -> Blocked | None:
         """Why nothing is sent in an interval; looks at which something could be sent to anybody add up."""
         situation = self._situation(interval, facts, sent)
-        found = stalled(state, mapping, interval, situation)
+        found = stalled(state, interval, situation)
         if found is None or is_finding(found):
             return found
-        since_us, stall = unexplained_end(state, mapping, interval, situation)
+        since_us, stall = unexplained_end(state, interval, situation)
         looked = self._looked
         if looked is None or looked.from_ts != interval.from_ts or since_us > looked.to_ts + _SHORT_CAUSE_US:
             self._explained_until_us, self._doubted = since_us, None
@@ -206,33 +196,24 @@ class StallWatch:
             return found
         return (self._doubted or stall)._replace(span=interval)
 
-    def dispatched(
-        self, state: Seen, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Callable[[], Facts]
-    ) -> list[Blocked]:
+    def dispatched(self, state: Seen, at: TracePoint, sent: Position, facts: Callable[[], Facts]) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else self._of(state, mapping, interval, facts, sent)
+        parts = [] if interval is None else self._of(state, interval, facts, sent)
         return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
 
-    def over(
-        self, state: Seen, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Callable[[], Facts]
-    ) -> list[Blocked]:
+    def over(self, state: Seen, at: TracePoint, ended_by: int, facts: Callable[[], Facts]) -> list[Blocked]:
         """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
         interval = _idle_interval(state, at, ended_by, self._threshold_us)
-        return [] if interval is None else self._of(state, mapping, interval, facts)
+        return [] if interval is None else self._of(state, interval, facts)
 
     def _of(
-        self,
-        state: Seen,
-        mapping: RoutingArrays,
-        interval: Interval,
-        facts: Callable[[], Facts],
-        sent: Position | None = None,
+        self, state: Seen, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None
     ) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
-        found = found or self._found(state, mapping, interval, facts, sent)
+        found = found or self._found(state, interval, facts, sent)
         skipped = self._ended_by_skip(interval.from_ts)
         before, self._explained, self._unexplained = self._unexplained, None, None
         self._explained_until_us = _LONG_AGO_US

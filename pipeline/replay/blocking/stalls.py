@@ -15,7 +15,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     joined,
     largest,
     most_waited_for,
-    not_due,
     number_before,
     oldest,
     oldest_held,
@@ -73,7 +72,6 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, Br
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -128,10 +126,10 @@ class Situation(NamedTuple):
     stall_threshold_us: int
 
 
-def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: Situation) -> Blocked | None:
+def stalled(state: Seen, interval: Interval, situation: Situation) -> Blocked | None:
     """The stall that lasts for the interval, with its cause; None: nothing waited."""
     since_us = _since_us(interval, situation)
-    waiting = _waiting_in(state, mapping, interval, situation.reported.read_since(since_us))
+    waiting = _waiting_in(state, interval, situation.reported.read_since(since_us))
     if waiting.slot.size == 0:
         return None
     # Plain arrays: each attribute of a record array takes microseconds.
@@ -182,7 +180,7 @@ def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: 
         detail["could_be_sent"] = free.slot.size
         detail["may_pause"] = _may_pause(free, situation)
         detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation, interval)
-        detail["unshown"] = _unshown(state, mapping, waiting, is_unavailable, situation, interval) or _unshown_rate(
+        detail["unshown"] = _unshown(state, waiting, is_unavailable, situation, interval) or _unshown_rate(
             state, situation, interval
         )
         roots = oldest(state, free.slot)
@@ -197,16 +195,14 @@ def stalled(state: Seen, mapping: RoutingArrays, interval: Interval, situation: 
     return Blocked("subscription", cause, UNKNOWN, NOBODY, blocking, interval, count, waited_us, roots, detail)
 
 
-def _waiting_in(state: Seen, mapping: RoutingArrays, interval: Interval, read_position: Position | None) -> Waiters:
+def _waiting_in(state: Seen, interval: Interval, read_position: Position | None) -> Waiters:
     """The entries that wait in an interval; what is before the read position of a snapshot was read."""
-    waiting = waiters(state, mapping)
+    waiting = waiters(state)
     waiting = waiting.where(waiting.since_ts < interval.to_ts)
     return waiting._replace(was_read=shown_as_read(state, waiting, read_position))
 
 
-def unexplained_end(
-    state: Seen, mapping: RoutingArrays, interval: Interval, situation: Situation
-) -> tuple[int, Blocked | None]:
+def unexplained_end(state: Seen, interval: Interval, situation: Situation) -> tuple[int, Blocked | None]:
     """The end of an interval to which `stalled` gives a cause, as far as something could be sent again.
 
     A cause counts for some time after its end. Looks that come one after another must not add that up.
@@ -215,7 +211,7 @@ def unexplained_end(
         Since when something could be sent, in microseconds, and the stall since then; the end of the interval and None
         if there is a cause until then.
     """
-    waiting = waiters(state, mapping)
+    waiting = waiters(state)
     waiting = waiting.where(must_be_sent(state, waiting, situation.sent, situation.reported))
     waiting = waiting.where(~held_back(state, waiting, situation.facts.held_back, situation.reported)[0])
     could_us = could_be_sent_since(state, waiting, interval.to_ts, situation.reported, situation.facts.ended)
@@ -223,7 +219,7 @@ def unexplained_end(
     if not 0 < interval.to_ts - since_us < situation.stall_threshold_us:
         return interval.to_ts, None
     lately = situation._replace(stall_threshold_us=interval.to_ts - since_us)
-    found = stalled(state, mapping, interval, lately)
+    found = stalled(state, interval, lately)
     return (since_us, found) if found is not None and is_finding(found) else (interval.to_ts, None)
 
 
@@ -313,7 +309,6 @@ def _backlog_is_known(state: Seen, waiting: Waiters, consumers: int, situation: 
 
 def _unshown(
     state: Seen,
-    mapping: RoutingArrays,
     waiting: Waiters,
     unavailable: NDArray[np.bool_],
     situation: Situation,
@@ -334,7 +329,7 @@ def _unshown(
     held = waiting.where(held_up(state, waiting, perhaps, since_us))
     if free.slot.size == 0 or _look_ahead_reached(state, held, free, connected, situation, since_us):
         return UNSHOWN_UNACKED
-    delayed = not_due(state, mapping)
+    delayed = waiters(state, delayed=True)
     in_replay, position = situation.reported.in_replay, situation.reported.read_position
     all_read = position is None and in_replay is not None and in_replay >= waiting.slot.size + delayed.slot.size
     delayed = delayed.where((delayed.owner != NOBODY) & (perhaps[delayed.owner] | delayed.drains))

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenRecords
+from dispatch_audit.pipeline.replay.state.routings import owner_of
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 
 Columns = NDArray[np.int64]
@@ -23,15 +24,12 @@ Columns = NDArray[np.int64]
 
 
 @compiled
-def moves_in_use(
-    hashes: SeenRecords, before: RoutingArrays, after: RoutingArrays, in_use: Ints, moved: Columns
-) -> tuple[int, int]:
+def moves_in_use(state: Seen, before: Routing, in_use: Ints, moved: Columns) -> tuple[int, int]:
     """Fills in the hashes with pending or waiting entries, and those of them that move from one owner to another.
 
     Args:
-        hashes: n records.
-        before: the routing that ends.
-        after: the routing that begins.
+        state: with n hashes, and the routing that has begun.
+        before: the routing that has ended.
         in_use: (n) gets the hashes in use.
         moved: (4, n) gets those that move, the indexes of the owners before and after, and how many entries of each are
             pending at the holder.
@@ -39,13 +37,13 @@ def moves_in_use(
     Returns:
         How many are in use, and how many move.
     """
-    used, moves = 0, 0
+    hashes, used, moves = state.hashes, 0, 0
     for at in range(hashes.size):
         if hashes[at].hash == UNKNOWN or (hashes[at].held == 0 and hashes[at].waiting == 0):
             continue
         in_use[used] = hashes[at].hash
         used += 1
-        old, new = owner_of(before, hashes[at].hash), owner_of(after, hashes[at].hash)
+        old, new = owner_of(before, hashes[at].hash), owner_of(state.routing, hashes[at].hash)
         if old not in (new, NOBODY):
             moved[0, moves], moved[1, moves] = hashes[at].hash, old
             moved[2, moves], moved[3, moves] = new, hashes[at].held

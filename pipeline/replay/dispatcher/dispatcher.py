@@ -50,7 +50,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     new_output,
 )
-from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, Stretch
+from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -256,7 +256,7 @@ class Dispatcher:
 
     def hash_state(self, sticky_hash: int) -> HashState:
         """The owner and the open entries of a hash at this moment."""
-        return hash_state(self._state, self._mapping, sticky_hash)
+        return hash_state(self._state, sticky_hash)
 
     def short_until_us(self, number: int, at: TracePoint) -> int:
         """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
@@ -277,7 +277,7 @@ class Dispatcher:
         is_last = self.connected == 1
         self._before_change(at, BY_LEAVE, ends_all=is_last)
         if self.monitor.recent.applies:
-            self.monitor.leave(self._state, self._mapping, self.consumers.of[number], at)
+            self.monitor.leave(self._state, self.consumers.of[number], at)
         if is_last:
             self._report_starved(at, BY_LEAVE)
         _consumer_left(self._state, self._out, self.consumers.of[number], at, self.policy.skew_us)
@@ -316,15 +316,16 @@ class Dispatcher:
             given_up: the entries that consumers gave up while it came into force.
         """
         self._drain_output()
-        promised = self.consumers.routing(routing)
+        before, promised = self._state.routing, self.consumers.routing(routing)
         served_by = promised if served is routing else self.consumers.routing(served)
-        before = self._routings.change(promised, served_by, over_us, self.policy.skew_us)
+        self._routings.change(before, served_by, over_us, self.policy.skew_us)
+        self._state = self._state._replace(routing=promised)
         if self.drains:
-            _remap(self._state, before, self._mapping, at)
+            _remap(self._state, before, at)
             self._doubt_episodes(at, given_up)
-            self.monitor.ownership_moved(self._state, before, self._mapping, at)
-        _change_owners(self._state, self._out, self._mapping, at, BY_JOIN, self.policy)
-        self.monitor.take_intervals(self._state, self._out, self._mapping)
+            self.monitor.ownership_moved(self._state, before, at)
+        _change_owners(self._state, self._out, at, BY_JOIN, self.policy)
+        self.monitor.take_intervals(self._state, self._out)
 
     def _doubt_episodes(self, at: TracePoint, given_up: GivenUp) -> None:
         """Marks the episodes that begin here though all their entries may have been given up before."""
@@ -353,7 +354,7 @@ class Dispatcher:
         """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
         self._before_change(at, BY_RESET, ends_all=True)
         self._report_starved(at, BY_RESET)
-        self.monitor.closed(self._state, self._mapping, at, BY_RESET)
+        self.monitor.closed(self._state, at, BY_RESET)
         leave_and_reset.reset_begins(self._state)
 
     def restart(self, at: TracePoint) -> None:
@@ -371,7 +372,7 @@ class Dispatcher:
         self._drain_output()
         self._before_change(at, BY_GAP, ends_all=True)
         self._report_starved(at, BY_GAP)
-        self.monitor.closed(self._state, self._mapping, at, BY_GAP)
+        self.monitor.closed(self._state, at, BY_GAP)
         self.peaks.note_all(self._state)
         _close(self._state, self._out, at)
         self._drain_output()
@@ -408,11 +409,11 @@ class Dispatcher:
         self._make_room(need_of(events), int(events.ts_us[0]))
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
-        state, mapping = self._state, self._mapping
+        state = self._state
         limits = record_of(state.limits.common, LIMIT)
         decided = decisions(events, bool(common_of(state)["starts_seen"]))
         self.monitor.dispatched(Sent(events.ts_us[decided], events.value[decided]))
-        rows = Stretch(events, consumers, hashes, mapping, self.policy)
+        rows = Stretch(events, consumers, hashes, self.policy)
         at = 0
         while at < events.code.size:
             at = _replay_rows(state, self._out, rows, at)
@@ -423,7 +424,7 @@ class Dispatcher:
                 row = min(at, events.code.size - 1)
                 where = TracePoint(int(events.seq[row]), int(events.ts_us[row]))
                 named = int(events.ledger[row]), int(events.entry[row])
-                self.monitor.stopped(state, self._out, mapping, where, named)
+                self.monitor.stopped(state, self._out, where, named)
             elif at < events.code.size:
                 self._drain_output()
         self.traffic.count(events, hashes, decided)
@@ -434,7 +435,7 @@ class Dispatcher:
         self.monitor.open_until = at if goes_on else None
         self._before_change(at, STILL_OPEN, ends_all=True)
         self._report_starved(at, STILL_OPEN)
-        self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
+        self.monitor.closed(self._state, at, STILL_OPEN)
         self.peaks.note_all(self._state)
         self.monitor.settle()
         _close(self._state, self._out, at)
@@ -488,7 +489,7 @@ class Dispatcher:
     def settings_change(self, at: TracePoint) -> None:
         """Looks at what waits; call before settings change: until now it waited for the limits before."""
         self._drain_output()
-        self.monitor.members_change(self._state, self._mapping, at, BY_SETTINGS)
+        self.monitor.members_change(self._state, at, BY_SETTINGS)
 
     def settings_changed(self, at: TracePoint) -> None:
         """Takes over the limits that are in force from here on, or may be; `monitor.in_force` has them."""
@@ -518,11 +519,7 @@ class Dispatcher:
 
     def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
         _note_capacity(self._state, self._out, index, at, ended_by, self.policy.report_min_us)
-        self.monitor.take_intervals(self._state, self._out, self._mapping)
-
-    @property
-    def _mapping(self) -> RoutingArrays:
-        return self._routings.arrays
+        self.monitor.take_intervals(self._state, self._out)
 
     def _first_joins(self, at: TracePoint) -> None:
         """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
@@ -530,7 +527,7 @@ class Dispatcher:
         common = record_of(self._state.common, COMMON)
         if common["last_dispatch_ts"] > 0:
             # Before the first dispatch the subscription may not have been there.
-            self.monitor.idle_over(self._state, self._mapping, at, BY_JOIN)
+            self.monitor.idle_over(self._state, at, BY_JOIN)
         self.monitor.first_joins(at)
         common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
 
@@ -547,16 +544,16 @@ class Dispatcher:
             ends_all: whether it ends the time in which nothing was sent to anybody.
         """
         self._end_delays(at)
-        self.monitor.members_change(self._state, self._mapping, at, ended_by)
+        self.monitor.members_change(self._state, at, ended_by)
         if ends_all:
-            self.monitor.idle_over(self._state, self._mapping, at, ended_by)
+            self.monitor.idle_over(self._state, at, ended_by)
         _end_unavailability_of_all(self._state, self._out, at, ended_by, self.policy)
-        self.monitor.take_intervals(self._state, self._out, self._mapping)
+        self.monitor.take_intervals(self._state, self._out)
 
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:
         """Reports starved hashes; call before a reset, the last leave or the end."""
-        _all_hashes_served(self._state, self._out, self._mapping, at, ended_by, self.policy)
-        self.monitor.take_intervals(self._state, self._out, self._mapping)
+        _all_hashes_served(self._state, self._out, at, ended_by, self.policy)
+        self.monitor.take_intervals(self._state, self._out)
 
     def findings(self) -> Records:
         """The findings so far, without those that depend on dispatches that were never sent.
@@ -586,5 +583,5 @@ class Dispatcher:
         out: Output = self._out
         # Between two membership changes there is nothing as a rule. Five numbers are faster as such than as an array.
         if any(out.filled.tolist()):
-            self.monitor.take_intervals(self._state, out, self._mapping)
+            self.monitor.take_intervals(self._state, out)
             self._collector.collect(out, self._routings, self.policy)

@@ -6,11 +6,12 @@ at once from 4.0.7 on, before that at the next attempt (contract 3.4, 3.10). The
 count as waiting only while the hash is away.
 """
 
+from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import EPISODES, Output
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
+from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Records, State
 
 
@@ -92,13 +93,8 @@ def _begin_episode(state: State, at: int, point: TracePoint) -> None:
 
 
 @compiled
-def remap(
-    state: State,
-    before: RoutingArrays,
-    after: RoutingArrays,
-    point: TracePoint,
-) -> None:
-    """Begins and returns draining hashes for a new routing, as addConsumer and removeConsumer do (3.5, 3.6).
+def remap(state: State, before: Routing, point: TracePoint) -> None:
+    """Begins and returns draining hashes for the routing in force, as addConsumer and removeConsumer do (3.5, 3.6).
 
     A leaving consumer has returned its entries before, so it holds nothing here; the broker skips it too.
     """
@@ -107,7 +103,7 @@ def remap(
         if hashes[at].hash < 0 or hashes[at].held <= 0:
             continue
         holder = hashes[at].holder
-        owner = owner_of(after, hashes[at].hash)
+        owner = owner_of(state.routing, hashes[at].hash)
         if owner == holder:
             if hashes[at].away == 1:
                 count_waiting(hashes, at, point.ts_us)

@@ -91,6 +91,7 @@ def without_entries(state: State) -> State:
             common[name] = before[name]
     return found._replace(
         consumers=_without(state.consumers, _DROPPED),
+        routing=state.routing,
         waits=found.waits._replace(consumers=_without(state.waits.consumers, _DROPPED_OF_WAITS)),
         limits=found.limits._replace(consumers=_without(state.limits.consumers, _DROPPED_OF_LIMITS)),
         checks=found.checks._replace(counts=state.checks.counts),

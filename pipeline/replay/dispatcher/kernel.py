@@ -50,7 +50,8 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     nearly_full,
 )
-from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch, owner_of
+from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
+from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
@@ -231,7 +232,7 @@ def _published(state: State, rows: Stretch, i: int) -> None:
             entries[slot].marks |= MAYBE_SKIPPED
         at = entries[slot].hash_at
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
-            state.hashes[at].owner = owner_of(rows.routing, sticky_hash)
+            state.hashes[at].owner = owner_of(state.routing, sticky_hash)
         if _after_reset(state, events.ts_us[i]):
             begin_waiting(state, slot, TracePoint(events.seq[i], events.ts_us[i]))
         else:
@@ -285,7 +286,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         entries[slot].hash_at,
         entries[slot].key_id,
         consumer,
-        owner_of(rows.routing, state.hashes[entries[slot].hash_at].hash),
+        owner_of(state.routing, state.hashes[entries[slot].hash_at].hash),
         events.word[i],
     )
     if policy.unordered_us > 0:

@@ -14,7 +14,8 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
-from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     NOBODY,
@@ -46,13 +47,11 @@ def end_unavailability_of_all(state: State, out: Output, point: TracePoint, ende
 
 
 @compiled
-def change_owners(
-    state: State, out: Output, mapping: RoutingArrays, point: TracePoint, ended_by: int, policy: Policy
-) -> None:
+def change_owners(state: State, out: Output, point: TracePoint, ended_by: int, policy: Policy) -> None:
     """Gives every hash its owner in a new routing, and ends the waits of those that move."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
-            owner = owner_of(mapping, state.hashes[at].hash)
+            owner = owner_of(state.routing, state.hashes[at].hash)
             if owner != state.hashes[at].owner:
                 if state.hashes[at].owner == UNLOOKED:
                     begin_wait(state, at, point)
@@ -68,13 +67,11 @@ def change_owners(
 
 
 @compiled
-def all_hashes_served(
-    state: State, out: Output, mapping: RoutingArrays, point: TracePoint, ended_by: int, policy: Policy
-) -> None:
+def all_hashes_served(state: State, out: Output, point: TracePoint, ended_by: int, policy: Policy) -> None:
     """Ends the waits of all hashes and reports starved ones; call before a reset or the end."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
-            state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
+            state.hashes[at].owner = owner_of(state.routing, state.hashes[at].hash)
             note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
             hash_served(state, out, at, point, ended_by, policy)
             end_wait(state, out, at)

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import NOBODY, READ, UNKNOWN, WAITING
 
@@ -30,15 +29,14 @@ class HashState(NamedTuple):
     in_replay: int
 
 
-def hash_state(state: Seen, routing: RoutingArrays, sticky_hash: int) -> HashState:
+def hash_state(state: Seen, sticky_hash: int) -> HashState:
     """Returns the state of a hash at this moment.
 
     Args:
         state: the state of the kernel.
-        routing: the routing in force.
         sticky_hash: the hash; one without a pending or waiting entry has only an owner.
     """
-    owner = int(owners_of(routing, np.array([sticky_hash], dtype=np.int64))[0])
+    owner = int(state.routing.owners_of([sticky_hash])[0])
     hashes: Any = state.hashes
     entries: Any = state.entries
     slots = np.flatnonzero(hashes.hash == sticky_hash)

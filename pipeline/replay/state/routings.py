@@ -1,10 +1,8 @@
-"""The routings of a subscription: the one in force, the one that its selector actually uses, and the former ones.
+"""The routings of a subscription: the one in force, which the state has, and those that explain other receivers.
 
 If the recorder writes only the end of a dispatch, a dispatch that was decided under a former routing may be recorded
 after the change. For as long as that may take, a former routing explains its receiver.
 """
-
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,45 +11,44 @@ from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import MISROUTED
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, routing_arrays
-from dispatch_audit.pipeline.replay.state.state import Ints, Records
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints, Records
+
+
+@compiled
+def owner_of(routing: Routing, sticky_hash: int) -> int:
+    """The index of the consumer that one hash belongs to, or NOBODY; `Routing.owners_of` for compiled functions."""
+    slot = sticky_hash % routing.modulus if routing.modulus > 0 else sticky_hash
+    owner = int(routing.owners[np.searchsorted(routing.uppers, slot)])
+    if owner >= NOBODY:
+        return owner
+    # Several share the interval (`Routing.sharers`).
+    sharers = NOBODY - 1 - owner
+    return int(routing.sharers[sharers + 1 + slot % routing.sharers[sharers]])
 
 
 @checkpointed("routings")
 class Routings:
-    """From sticky hashes to indexes of consumers.
+    """The routing that the broker's selector actually uses, and the former ones; owners are indexes in the state."""
 
-    Attributes:
-        in_force: the routing that the rules require.
-    """
-
-    __slots__ = ("__dict__", "_former", "_served", "in_force")
+    __slots__ = ("_former", "_served")
 
     def __init__(self) -> None:
-        self.in_force = routing_of_ranges(())
-        self._served = self.in_force
+        self._served = routing_of_ranges(())
         self._former: list[tuple[Routing, int]] = []
 
-    @cached_property
-    def arrays(self) -> RoutingArrays:
-        """The routing in force, as compiled functions take it."""
-        return routing_arrays(self.in_force)
-
-    def change(self, routing: Routing, served: Routing, over_us: int, late_us: int) -> RoutingArrays:
-        """Puts another routing in force and returns the one before.
+    def change(self, before: Routing, served: Routing, over_us: int, late_us: int) -> None:
+        """Notes that another routing is in force.
 
         Args:
-            routing: the routing that the rules require from now on.
+            before: the routing that was in force until now.
             served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
             over_us: the time by which the change certainly took effect.
             late_us: how much later than it was decided a dispatch may be recorded, at most.
         """
-        before = self.arrays
         self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= over_us]
-        self._former.append((self.in_force, over_us))
-        self.in_force, self._served = routing, served
-        vars(self).pop("arrays", None)
-        return before
+        self._former.append((before, over_us))
+        self._served = served
 
     def served_to(self, hashes: Ints) -> Ints:
         """The consumers that the broker's selector sends these hashes to."""

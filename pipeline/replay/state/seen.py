@@ -6,6 +6,7 @@ know the columns that numpy takes out of records; `tests/layout/test_one_writer.
 
 from typing import Any, Protocol
 
+from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.replay.state.memories import Checks, LimitsSeen, Waits
 
 
@@ -75,6 +76,10 @@ class Seen(Protocol):
     @property
     def common(self) -> SeenRecords:
         """One of `COMMON`."""
+
+    @property
+    def routing(self) -> Routing:
+        """The routing in force, to indexes of consumers."""
 
     @property
     def waits(self) -> SeenWaits:

@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.memories import (
     CONSUMER_LIMIT,
@@ -274,7 +276,8 @@ COMMON = np.dtype(
 class State(NamedTuple):
     """The dispatcher's state, which its transitions alone write, and the memories of its observers.
 
-    `ledger_*` are the ledgers seen, ascending, with the first and last entry of each.
+    `ledger_*` are the ledgers seen, ascending, with the first and last entry of each. `routing` is the one in force;
+    its owners are indexes of consumers.
     """
 
     entries: Records  # of ENTRY
@@ -289,6 +292,7 @@ class State(NamedTuple):
     ledger_firsts: Ints
     ledger_ends: Ints
     common: Records  # one of COMMON
+    routing: Routing
     waits: Waits
     limits: LimitsSeen
     checks: Checks
@@ -366,6 +370,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
         ledger_firsts=np.zeros(ledgers, dtype=np.int64),
         ledger_ends=np.zeros(ledgers, dtype=np.int64),
         common=common,
+        routing=routing_of_ranges(()),
         waits=Waits(blank(HASH_WAIT, hashes), zeros(CONSUMER_WAIT, consumers), waits),
         limits=LimitsSeen(zeros(CONSUMER_LIMIT, consumers), limits),
         checks=Checks(np.zeros(CHECKED, dtype=np.int64), np.full(entries, UNKNOWN, dtype=np.int64)),
