@@ -13,7 +13,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
+from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 

@@ -11,18 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    DUE,
-    NOBODY,
-    NOT_DUE,
-    READ,
-    SENT,
-    UNKNOWN,
-    WAITING,
-    Ints,
-)
+from dispatch_audit.pipeline.replay.state.state import DELAYED, DUE, NOT_DUE, READ, SENT, WAITING
 
 # The number of roots, and of hashes of a consumer, that are named.
 NAMED_MAX = 20

@@ -8,12 +8,9 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    UNKNOWN,
-    common_of,
-)
+from dispatch_audit.pipeline.replay.state.state import ACKED, common_of
 
 
 @checkpointed("sample")

@@ -16,16 +16,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY, unserved_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output, new_interval
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import (
-    BY_FLOWS,
-    IN_BACKLOG,
-    NOBODY,
-    READ,
-    SENT,
-    UNKNOWN,
-    common_of,
-)
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, IN_BACKLOG, READ, SENT, common_of
 
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1

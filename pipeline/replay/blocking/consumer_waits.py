@@ -15,8 +15,9 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 from dispatch_audit.pipeline.replay.blocking.sendable import may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 
 def blocked_consumer(state: Seen, consumer: int, cause: str, interval: Interval, reported: Reported) -> list[Blocked]:

@@ -58,13 +58,9 @@ from dispatch_audit.pipeline.replay.state.output import (
     STILL_OPEN,
     Output,
 )
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import (
-    NOBODY,
-    UNKNOWN,
-    common_of,
-    record_of,
-)
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 _moves_in_use = EntryPoint(moves_in_use)
 

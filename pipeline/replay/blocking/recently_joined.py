@@ -20,13 +20,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    NOBODY,
-    UNKNOWN,
-    record_of,
-)
+from dispatch_audit.pipeline.replay.state.state import ACKED
 
 
 @checkpointed("held_back_consumer")

@@ -17,8 +17,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import MAYBE_SKIPPED, NOBODY, SENT, UNKNOWN, Ints, common_of
+from dispatch_audit.pipeline.replay.state.state import MAYBE_SKIPPED, SENT, common_of
 
 Mask = NDArray[np.bool_]
 

@@ -22,15 +22,9 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, number_before, oldest, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    DISPATCH_CONFIRMED,
-    DUE,
-    NOBODY,
-    SENT,
-    UNKNOWN,
-    common_of,
-)
+from dispatch_audit.pipeline.replay.state.state import DISPATCH_CONFIRMED, DUE, SENT, common_of
 
 WRITE_NOT_COMPLETED: Final = "write_not_completed"
 PARKED_AT_THE_END: Final = "parked_at_the_end"

@@ -72,15 +72,9 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, Br
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    BEFORE_RESET,
-    NOBODY,
-    UNKNOWN,
-    common_of,
-    record_of,
-)
+from dispatch_audit.pipeline.replay.state.state import ACKED, BEFORE_RESET, common_of
 
 # A read takes 0.7 to 40 ms, and the pause after one that brings nothing to send 10 ms (contract 4.9, 6.6).
 _READ_AND_PAUSE_US: Final = 100_000

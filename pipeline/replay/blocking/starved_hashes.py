@@ -15,9 +15,9 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 
 Columns = NDArray[np.int64]
 """Numbers in two dimensions."""

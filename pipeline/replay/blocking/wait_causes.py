@@ -25,19 +25,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us, unserved_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    DUE,
-    NOBODY,
-    NOT_DUE,
-    OVERTAKABLE,
-    READ,
-    SENT,
-    TRACKED,
-    UNKNOWN,
-    UNLOOKED,
-)
+from dispatch_audit.pipeline.replay.state.state import DELAYED, DUE, NOT_DUE, OVERTAKABLE, READ, SENT, TRACKED, UNLOOKED
 
 # The trace does not show all of the last read: its entries may all have gone to replay (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95

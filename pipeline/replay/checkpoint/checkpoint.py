@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
 from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT, LIMIT, WAIT
+from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT, LIMIT, WAIT
 from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL
 from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
@@ -39,15 +39,16 @@ STATE_VERSION: Final = 38
 SCHEMA: Final = Schema(
     KINDS,
     {
-        "entry": ENTRY,
-        "hash": HASH,
-        "consumer": CONSUMER,
-        "common": COMMON,
-        "hash_wait": HASH_WAIT,
-        "consumer_wait": CONSUMER_WAIT,
-        "wait": WAIT,
-        "consumer_limit": CONSUMER_LIMIT,
-        "limit": LIMIT,
+        "entry": ENTRY.dtype,
+        "hash": HASH.dtype,
+        "consumer": CONSUMER.dtype,
+        "common": COMMON.dtype,
+        "hash_wait": HASH_WAIT.dtype,
+        "consumer_wait": CONSUMER_WAIT.dtype,
+        "wait": WAIT.dtype,
+        "consumer_limit": CONSUMER_LIMIT.dtype,
+        "claim": CLAIM.dtype,
+        "limit": LIMIT.dtype,
         "finding": FINDING,
         "episode": EPISODE,
         "interval": INTERVAL,

@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, withdraw
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKNOWLEDGEMENTS,
@@ -28,7 +29,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     RESET_BEGUN,
     RETURNED,
     SETTLING,
-    UNKNOWN,
     VAGUE,
     State,
 )

@@ -19,19 +19,8 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.pair_index import drop, empty_table, put_all
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    CONSUMER,
-    ENTRY,
-    HASH,
-    UNKNOWN,
-    WAITING,
-    Ints,
-    State,
-    blank,
-    common_of,
-    zeros,
-)
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.state import ACKED, CONSUMER, ENTRY, HASH, WAITING, State, common_of
 
 _Array = TypeVar("_Array", bound="NDArray[Any]")
 
@@ -127,7 +116,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     if free >= rows:
         return state
     grown = _slots(size - free, rows)
-    entries = _grown(state.entries, blank(ENTRY, grown))
+    entries = _grown(state.entries, ENTRY.free(grown))
     table = empty_table(grown)
     put_all(table, entries.ledger, entries.entry)
     state.common[0].free_entries += grown - size
@@ -146,7 +135,7 @@ def _roomy_hashes(state: State, rows: int) -> State:
     if free >= rows:
         return state
     grown = _slots(size - free, rows)
-    hashes = _grown(state.hashes, blank(HASH, grown))
+    hashes = _grown(state.hashes, HASH.free(grown))
     table = empty_table(grown)
     put_all(table, hashes.hash, hashes.zero)
     state.common[0].free_hashes += grown - size
@@ -154,16 +143,16 @@ def _roomy_hashes(state: State, rows: int) -> State:
         hashes=hashes,
         hash_table=table,
         hashes_free=_grown_stack(state.hashes_free, free, size, grown),
-        waits=state.waits._replace(hashes=_grown(state.waits.hashes, blank(HASH_WAIT, grown))),
+        waits=state.waits._replace(hashes=_grown(state.waits.hashes, HASH_WAIT.free(grown))),
     )
 
 
 def _roomy_consumers(state: State, size: int) -> State:
     waits, limits = state.waits, state.limits
     return state._replace(
-        consumers=_grown(state.consumers, zeros(CONSUMER, size)),
-        waits=waits._replace(consumers=_grown(waits.consumers, zeros(CONSUMER_WAIT, size))),
-        limits=limits._replace(consumers=_grown(limits.consumers, zeros(CONSUMER_LIMIT, size))),
+        consumers=_grown(state.consumers, CONSUMER.new(size)),
+        waits=waits._replace(consumers=_grown(waits.consumers, CONSUMER_WAIT.new(size))),
+        limits=limits._replace(consumers=_grown(limits.consumers, CONSUMER_LIMIT.new(size))),
     )
 
 

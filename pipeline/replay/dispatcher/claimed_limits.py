@@ -1,7 +1,7 @@
 """The claimed limits of unacknowledged messages in the state: which are in force, and which the broker contradicts."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,33 +19,37 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.availability import READY
-from dispatch_audit.pipeline.replay.state.memories import LIMIT
-from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, Output
+from dispatch_audit.pipeline.replay.state.memories import CLAIM, LIMIT
+from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import (
     CLAIM_CONTRADICTED,
     CLAIM_DISREGARDED,
     CLAIM_STANDS,
     COMMON,
-    NOBODY,
-    UNKNOWN,
     State,
-    record_of,
 )
 
 
 class _Limit(NamedTuple):
-    """The fields of a limit in the common record, and the cause of waiting that it is."""
+    """One of the two limits: its name, its fields in the common record, and the cause of waiting that it is."""
 
+    setting: str
     at_most: str
     blocks_at: str
-    of: str
+    said: str
     cause: int
 
 
-_LIMITS: Final[Mapping[str, _Limit]] = {
-    UNACKED_PER_CONSUMER: _Limit("unacked_max", "blocks_at", "consumer", UNACKED_LIMIT_CONSUMER),
-    UNACKED_PER_SUBSCRIPTION: _Limit("subscription_max", "unacked_limit", "subscription", UNACKED_LIMIT_SUBSCRIPTION),
-}
+# By `OF_CONSUMER` and `OF_SUBSCRIPTION`.
+_LIMITS: Final = (
+    _Limit(UNACKED_PER_CONSUMER, "unacked_max", "blocks_at", "consumer_said", UNACKED_LIMIT_CONSUMER),
+    _Limit(
+        UNACKED_PER_SUBSCRIPTION, "subscription_max", "unacked_limit", "subscription_said", UNACKED_LIMIT_SUBSCRIPTION
+    ),
+)
+LIMITED: Final[Mapping[str, int]] = {limit.setting: limited for limited, limit in enumerate(_LIMITS)}
+"""Whose limit a setting is: OF_CONSUMER, OF_SUBSCRIPTION."""
 
 
 @checkpointed("contradicted_limit")
@@ -75,29 +79,32 @@ class ContradictedLimit(NamedTuple):
 
 def take_limits(state: State, in_force: SettingsInForce) -> None:
     """Takes over the limits that are in force, but for those that are disregarded."""
-    common, seen = record_of(state.common, COMMON), record_of(state.limits.common, LIMIT)
-    for name, limit in _LIMITS.items():
+    common = record_of(state.common, COMMON)
+    for limited, (name, at_most, blocks_at, said, _) in enumerate(_LIMITS):
         known = in_force.is_known(name)
-        stands = seen[f"{limit.of}_claim"] == CLAIM_STANDS
-        common[f"{limit.of}_said"] = in_force.of(name).said_by_row
-        common[limit.at_most] = in_force.highest(name) if known and stands else 0
+        stands = _claim(state, limited)["claim"] == CLAIM_STANDS
+        common[said] = in_force.of(name).said_by_row
+        common[at_most] = in_force.highest(name) if known and stands else 0
         if known or not stands:
             # Where the limit is unknown, the former one still explains why the broker holds back.
-            common[limit.blocks_at] = in_force.lowest(name) if stands else 0
+            common[blocks_at] = in_force.lowest(name) if stands else 0
     common["read_batch_max"] = in_force.highest(READ_BATCH)
+
+
+def _claim(state: State, limited: int) -> Any:
+    return record_of(state.limits.claims, CLAIM, limited)
 
 
 def stand_again(state: State, setting: str) -> None:
     """Judges by a limit again, because a row says another one; what was counted about the former one is dropped."""
-    seen, of = record_of(state.limits.common, LIMIT), _LIMITS[setting].of
-    for name in ("claim", "passes", "held_back", "kept_from_seq", "kept_to_seq", "most"):
-        seen[f"{of}_{name}"] = CLAIM_STANDS if name == "claim" else 0
-    if of == "consumer":
-        seen["consumer_stood"] = 0
+    limited, seen = LIMITED[setting], record_of(state.limits.common, LIMIT)
+    state.limits.claims[limited : limited + 1] = CLAIM.new(1)
+    if limited == OF_CONSUMER:
+        seen["stood"] = 0
         for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood"):
             state.limits.consumers.view(np.ndarray)[name] = 0
     else:
-        seen["full_since_ts"] = seen["subscription_passed_at"] = seen["subscription_held_at"] = 0
+        seen["full_since_ts"] = seen["passed_at"] = seen["held_at"] = 0
         record_of(state.common, COMMON)["full"] = 0
 
 
@@ -113,39 +120,31 @@ def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, 
     It held back at it so often, and no less often than it was passed; a limit of consumers is also kept if each pass of
     it came between two long times of holding back. Before and after that it may have another limit.
     """
-    seen, of = record_of(state.limits.common, LIMIT), _LIMITS[setting].of
-    held_back, passes = int(seen[f"{of}_held_back"]), int(seen[f"{of}_passes"])
-    stood = int(seen["consumer_stood"]) if setting == UNACKED_PER_CONSUMER else 0
+    limited = LIMITED[setting]
+    claim = _claim(state, limited)
+    held_back, passes = int(claim["held_back"]), int(claim["passes"])
+    stood = int(record_of(state.limits.common, LIMIT)["stood"]) if limited == OF_CONSUMER else 0
     if held_back < max(times_min, passes) and stood < max(passes, 1):
         return None
-    return int(seen[f"{of}_kept_from_seq"]), int(seen[f"{of}_kept_to_seq"])
+    return int(claim["kept_from_seq"]), int(claim["kept_to_seq"])
 
 
 def disregard(state: State, out: Output) -> list[ContradictedLimit]:
     """Drops the limits that the kernel has found contradicted, and that anything waits for them."""
-    common, seen = record_of(state.common, COMMON), record_of(state.limits.common, LIMIT)
-    found: list[ContradictedLimit] = []
-    for name, limit in _LIMITS.items():
-        if seen[f"{limit.of}_claim"] != CLAIM_CONTRADICTED:
+    common, found = record_of(state.common, COMMON), list[ContradictedLimit]()
+    for limited, limit in enumerate(_LIMITS):
+        claim = _claim(state, limited)
+        if claim["claim"] != CLAIM_CONTRADICTED:
             continue
-        of_consumer = limit.cause == UNACKED_LIMIT_CONSUMER
-        found.append(
-            ContradictedLimit(
-                name,
-                NAMES[limit.cause],
-                TracePoint(int(seen["contradicted_seq"]), int(seen["contradicted_ts"])),
-                int(seen[f"{limit.of}_passed_seq"]),
-                int(seen[f"{limit.of}_passes"]),
-                int(seen[f"{limit.of}_held_back"]),
-                int(seen[f"{limit.of}_most"]),
-                int(seen["consumer_most_by"]) if of_consumer else NOBODY,
-            )
-        )
-        seen[f"{limit.of}_claim"] = CLAIM_DISREGARDED
+        most_by = record_of(state.limits.common, LIMIT)["most_by"] if limited == OF_CONSUMER else NOBODY
+        at = TracePoint(int(claim["contradicted_seq"]), int(claim["contradicted_ts"]))
+        counts = (int(claim[name]) for name in ("passed_seq", "passes", "held_back", "most"))
+        found.append(ContradictedLimit(limit.setting, NAMES[limit.cause], at, *counts, int(most_by)))
+        claim["claim"] = CLAIM_DISREGARDED
         common[limit.at_most] = common[limit.blocks_at] = 0
         waits = state.waits.hashes.view(np.ndarray)
         waits["why"][waits["why"] == limit.cause] = READY
-        if of_consumer:
+        if limited == OF_CONSUMER:
             _unblock_all(state)
         else:
             common["blocked_on_unacked"] = common["full"] = 0

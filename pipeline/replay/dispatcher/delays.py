@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     DUE,
@@ -25,7 +26,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     NOT_DUE,
     SENT,
     SENT_EARLY,
-    UNKNOWN,
     WAITING,
     State,
 )

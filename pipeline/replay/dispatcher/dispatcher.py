@@ -38,7 +38,6 @@ from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
-from dispatch_audit.pipeline.replay.state.memories import LIMIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
     BY_GAP,
@@ -51,6 +50,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     new_output,
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
 from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -62,13 +62,9 @@ from dispatch_audit.pipeline.replay.state.state import (
     LEAVING,
     RESTARTED,
     SENT,
-    UNKNOWN,
     WAITING,
-    Ints,
-    Records,
     common_of,
     new_state,
-    record_of,
 )
 from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
@@ -410,14 +406,14 @@ class Dispatcher:
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
         state = self._state
-        limits = record_of(state.limits.common, LIMIT)
+        claims = state.limits.claims.view(np.ndarray)["claim"]
         decided = decisions(events, bool(common_of(state)["starts_seen"]))
         self.monitor.dispatched(Sent(events.ts_us[decided], events.value[decided]))
         rows = Stretch(events, consumers, hashes, self.policy)
         at = 0
         while at < events.code.size:
             at = _replay_rows(state, self._out, rows, at)
-            if CLAIM_CONTRADICTED in (limits["consumer_claim"], limits["subscription_claim"]):
+            if CLAIM_CONTRADICTED in claims:
                 self._contradicted += disregard(state, self._out)
                 self.monitor.forget_causes([found.cause for found in self._contradicted])
             if self._out.stop[0] != 0:

@@ -11,8 +11,9 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import EPISODES, Output
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Records, State
+from dispatch_audit.pipeline.replay.state.state import State
 
 
 @compiled

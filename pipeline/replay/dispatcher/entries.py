@@ -1,28 +1,32 @@
 """Finds, takes and frees slots of entries, ties entries to their hashes, and marks them as read."""
 
+from typing import Final
+
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
 from dispatch_audit.pipeline.replay.state.read_position import was_read
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
     DELAYED,
     DISPATCH_CONFIRMED,
-    NOBODY,
+    ENTRY,
+    HASH,
     PASSED,
     READ,
     REPLAYED,
     SENT,
     SETTLING,
     TRACKED,
-    UNKNOWN,
-    UNLOOKED,
     WAITING,
     State,
 )
 
+_NEW_ENTRY: Final = ENTRY.new(1)
+_NEW_HASH: Final = HASH.new(1)
 # A read in flight may send an entry with one of these marks after its acknowledgement, so it keeps its slot until
 # `allocation` sweeps it: overlapping replay reads send what was replayed once more (F10).
 _KEPT = ACKED_WHILE_QUEUED | SETTLING | REPLAYED
@@ -40,20 +44,9 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries, common = state.entries, state.common
     common[0].free_entries -= 1
     slot = int(state.entries_free[common[0].free_entries])
+    entries[slot] = _NEW_ENTRY[0]
     entries[slot].ledger = ledger
     entries[slot].entry = entry
-    entries[slot].hash_at = UNKNOWN
-    entries[slot].messages = 1
-    entries[slot].marks = 0
-    entries[slot].holder = NOBODY
-    entries[slot].sent_to = NOBODY
-    entries[slot].sent_seq = UNKNOWN
-    entries[slot].before_seq = UNKNOWN
-    entries[slot].since_seq = UNKNOWN
-    entries[slot].redelivered = 0
-    entries[slot].words_at = UNKNOWN
-    entries[slot].named_ts = UNKNOWN
-    entries[slot].due_ts = UNKNOWN
     state.checks.evidence_seq[slot] = UNKNOWN
     if was_read(state, ledger, entry):
         entries[slot].marks = READ
@@ -162,34 +155,8 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
     if at < 0:
         common[0].free_hashes -= 1
         at = int(state.hashes_free[common[0].free_hashes])
+        hashes[at] = _NEW_HASH[0]
         hashes[at].hash = sticky_hash
-        hashes[at].zero = 0
-        hashes[at].holder = NOBODY
-        hashes[at].held = 0
-        hashes[at].held_elsewhere = 0
-        hashes[at].held_max = 0
-        hashes[at].first = NOBODY
-        hashes[at].last = NOBODY
-        hashes[at].queue_first = NOBODY
-        hashes[at].queue_last = NOBODY
-        hashes[at].aside_first = NOBODY
-        hashes[at].aside_last = NOBODY
-        hashes[at].near = NOBODY
-        hashes[at].registered = 0
-        hashes[at].left_sent_seq = UNKNOWN
-        hashes[at].drained_from = NOBODY
-        hashes[at].owner = UNLOOKED
-        hashes[at].summed_to_ts = 0
-        hashes[at].top_ledger = UNKNOWN
-        hashes[at].waiting = 0
-        hashes[at].ready = 0
-        hashes[at].came = 0
-        hashes[at].free_ts = 0
-        hashes[at].waiting_since_seq = UNKNOWN
-        hashes[at].waiting_since_ts = UNKNOWN
-        hashes[at].waiting_messages = 0
-        hashes[at].draining_seq = UNKNOWN
-        hashes[at].away = 0
         put(state.hash_table, sticky_hash, 0, at)
         begin_hash(state, at)
     entries[slot].hash_at = at

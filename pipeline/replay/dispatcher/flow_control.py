@@ -11,13 +11,8 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.rules.limits_seen import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
-from dispatch_audit.pipeline.replay.state.state import (
-    BY_FLOWS,
-    MAYBE_SKIPPED,
-    NO_RESET,
-    UNKNOWN,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, MAYBE_SKIPPED, NO_RESET, State
 
 
 @compiled

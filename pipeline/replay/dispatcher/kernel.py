@@ -51,6 +51,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     nearly_full,
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -65,7 +66,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     PASSED,
     SENT,
     STICKY_DISPATCHES,
-    UNKNOWN,
     UNLOOKED,
     VAGUE,
     WAITING,

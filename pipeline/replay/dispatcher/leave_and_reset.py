@@ -22,6 +22,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
 from dispatch_audit.pipeline.replay.state.read_position import rewind
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
@@ -36,7 +37,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     RESET_ENDED,
     RESTARTED,
     RETURNED,
-    UNKNOWN,
     UNPUBLISHED,
     WAITING,
     State,

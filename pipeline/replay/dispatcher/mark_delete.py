@@ -12,15 +12,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    ACKED_WHILE_QUEUED,
-    MAYBE_SKIPPED,
-    PASSED,
-    UNKNOWN,
-    WAITING,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import ACKED, ACKED_WHILE_QUEUED, MAYBE_SKIPPED, PASSED, WAITING, State
 
 ACK_START = int(Code.ACK_START)
 ACK_END = int(Code.ACK_END)

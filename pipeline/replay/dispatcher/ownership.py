@@ -15,17 +15,9 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    NOBODY,
-    NOT_DUE,
-    UNKNOWN,
-    UNLOOKED,
-    WAITING,
-    Ints,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import DELAYED, NOT_DUE, UNLOOKED, WAITING, State
 from dispatch_audit.pipeline.replay.state.waiting_queues import enqueue
 
 

@@ -37,6 +37,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
@@ -47,7 +48,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     IN_BACKLOG,
     MAYBE_SKIPPED,
     NACKED,
-    NOBODY,
     NOT_DUE,
     PASSED,
     READ,
@@ -58,7 +58,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     SENT,
     SENT_EARLY,
     SETTLING,
-    UNKNOWN,
     VAGUE,
     WAITING,
     State,

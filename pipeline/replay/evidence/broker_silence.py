@@ -16,7 +16,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 # The one before a snapshot of the timer may have followed a change, and an earlier silence may lie between two: the
 # third longest of so many distances is that of the timer.

@@ -14,7 +14,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
@@ -25,11 +25,8 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, OF_SUBSCRIPTION
-from dispatch_audit.pipeline.replay.state.state import Records, chosen
+from dispatch_audit.pipeline.replay.state.records import Records, chosen
 
-LIMIT_OF: Final = {UNACKED_PER_CONSUMER: OF_CONSUMER, UNACKED_PER_SUBSCRIPTION: OF_SUBSCRIPTION}
-"""`limited` of a finding, by the name of the limit."""
 HELD_BACK_MIN: Final = 3
 """So many times a broker holds back at a limit that it keeps; once or twice an entry waits for something else."""
 _JUDGED: Final = (
@@ -58,7 +55,7 @@ class _LimitRows(NamedTuple):
 
     def include(self, limited: int, seq: int) -> bool:
         """Whether a finding about a limit (`limited`) is among them."""
-        return LIMIT_OF[self.setting] == limited and self.after_seq < seq <= self.until_seq
+        return LIMITED[self.setting] == limited and self.after_seq < seq <= self.until_seq
 
 
 @checkpointed("limit_evidence")
@@ -73,17 +70,17 @@ class LimitEvidence:
         # Where the limit is contradicted, and where it is certainly the broker's.
         self._disputed: list[_LimitRows] = []
         self._vouched: list[_LimitRows] = []
-        self._since = dict.fromkeys(LIMIT_OF, -1)
+        self._since = dict.fromkeys(LIMITED, -1)
         # Since when a row says the limit that is in force; None: none does.
-        self._said_since: dict[str, int | None] = dict.fromkeys(LIMIT_OF)
+        self._said_since: dict[str, int | None] = dict.fromkeys(LIMITED)
         # The most unacknowledged messages that a snapshot reports of one consumer, and its row.
         self._reported: tuple[int, int] | None = None
 
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
         """Puts the values of a row in force; a limit that it changes is judged anew."""
-        before = [in_force.of(name).limit for name in LIMIT_OF]
+        before = [in_force.of(name).limit for name in LIMITED]
         in_force.put(row)
-        for name, was in zip(LIMIT_OF, before, strict=True):
+        for name, was in zip(LIMITED, before, strict=True):
             limit, said = in_force.of(name).limit, in_force.of(name).said_by_row
             if limit != was or not said:
                 self._end_said(name, row.seq)
@@ -139,7 +136,7 @@ class LimitEvidence:
 
     def note_kept(self, dispatcher: Dispatcher) -> None:
         """Notes which of the limits in force the broker is known to keep; call in front of each result."""
-        kept = [vouched for name in LIMIT_OF for vouched in _kept(name, dispatcher)]
+        kept = [vouched for name in LIMITED for vouched in _kept(name, dispatcher)]
         former = {(vouched.setting, vouched.after_seq) for vouched in kept}
         self._vouched = [
             vouched
@@ -167,7 +164,7 @@ class LimitEvidence:
         """
         explained = np.zeros(findings.size, dtype=np.bool_)
         for changed in self._changed:
-            within = (findings.rule == UNACKED_LIMIT) & (findings.limited == LIMIT_OF[changed.setting])
+            within = (findings.rule == UNACKED_LIMIT) & (findings.limited == LIMITED[changed.setting])
             within &= (findings.seq > changed.after_seq) & (findings.seq < changed.before_seq)
             if changed.limit > 0 and changed.setting == UNACKED_PER_CONSUMER:
                 within &= findings.value <= changed.limit * findings.largest

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.membership.epoch_history import EpochHistory
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, observations
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur

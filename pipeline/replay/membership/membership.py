@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, locate_changes, observations
 from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp

@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 
 

@@ -10,7 +10,8 @@ from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
-from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
+from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext

@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import CLAUSES, CLAUSES_OF_ALL, DRAINING, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
 

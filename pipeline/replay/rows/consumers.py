@@ -11,7 +11,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, chosen
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, chosen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position

@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, chosen
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import KeyCounts
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows

@@ -12,7 +12,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import NAME_OF, RULES
 from dispatch_audit.pipeline.replay.state.output import FINDING
-from dispatch_audit.pipeline.replay.state.state import Records, chosen, together
+from dispatch_audit.pipeline.replay.state.records import Records, chosen, together
 
 # The limit for each rule, and for each exception that permits findings of it: about 250 MB.
 KEPT_MAX: Final = 1_000_000

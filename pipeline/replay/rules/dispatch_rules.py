@@ -22,6 +22,7 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.unacked_limits import check_unacked
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -35,7 +36,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     LIMITED_DISPATCHES,
     MAYBE_SKIPPED,
     NO_RESET,
-    NOBODY,
     PASSED,
     RETURNED,
     SENT,

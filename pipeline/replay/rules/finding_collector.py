@@ -26,8 +26,8 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.records import Ints, Records, chosen, first_of, together
 from dispatch_audit.pipeline.replay.state.routings import Routings
-from dispatch_audit.pipeline.replay.state.state import Ints, Records, chosen, first_of, together
 
 _DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import FINDINGS, Output
+from dispatch_audit.pipeline.replay.state.output import FINDINGS, NOTHING_KNOWN, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 from dispatch_audit.pipeline.replay.state.state import READ
 
@@ -29,7 +29,7 @@ def _new_row(out: Output, rule: int, seq: int, ts_us: int, ledger: int, entry: i
     row = out.filled[FINDINGS]
     out.filled[FINDINGS] = row + 1
     found = out.findings
-    found[row] = out.nothing_known[0]
+    found[row] = NOTHING_KNOWN[0]
     found[row].rule = rule
     found[row].seq = seq
     found[row].ts_us = ts_us

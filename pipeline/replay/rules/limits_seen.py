@@ -10,8 +10,8 @@ from typing import Final
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.memories import Remembered
-from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, Output
+from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, OF_SUBSCRIPTION, Output
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
@@ -20,7 +20,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     READ,
     RETURNED,
     SENT,
-    UNKNOWN,
     UNPUBLISHED,
     WAITING,
 )
@@ -50,11 +49,11 @@ broke it once: a limit that a policy had raised meanwhile would have let the con
 @compiled
 def note_dispatch(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
     """Notes how a dispatch agrees with both limits; call after the rules and before it takes effect."""
-    common, seen, limits = state.common, state.limits.common, state.limits.consumers
-    limits[sent.consumer].largest = largest_batch(state, slot, sent.consumer)
-    if common[0].unacked_max > 0 and seen[0].consumer_claim == CLAIM_STANDS:
+    claims = state.limits.claims
+    state.limits.consumers[sent.consumer].largest = largest_batch(state, slot, sent.consumer)
+    if state.common[0].unacked_max > 0 and claims[OF_CONSUMER].claim == CLAIM_STANDS:
         _note_of_consumer(state, out, slot, sent)
-    if seen[0].full_since_ts > 0 and seen[0].subscription_claim == CLAIM_STANDS:
+    if state.limits.common[0].full_since_ts > 0 and claims[OF_SUBSCRIPTION].claim == CLAIM_STANDS:
         _note_of_subscription(state, out, slot, sent)
 
 
@@ -74,7 +73,7 @@ def certainly_unacked(state: Seen, consumer: int) -> int:
 def passes_limit_of_consumer(state: Seen, slot: int, sent: Dispatch) -> bool:
     """Whether a dispatch goes beyond what the limit of its consumer allows; a read may exceed it with batches (4.8)."""
     common = state.common
-    if common[0].unacked_max <= 0 or state.limits.common[0].consumer_claim != CLAIM_STANDS:
+    if common[0].unacked_max <= 0 or state.limits.claims[OF_CONSUMER].claim != CLAIM_STANDS:
         return False
     # The broker grants as many entries as messages are free, and each may be as large as the largest batch.
     allowed = common[0].unacked_max * largest_batch(state, slot, sent.consumer)
@@ -84,8 +83,8 @@ def passes_limit_of_consumer(state: Seen, slot: int, sent: Dispatch) -> bool:
 @compiled
 def passes_limit_of_subscription(state: Seen, slot: int, sent: Dispatch) -> bool:
     """Whether a dispatch shows more reads at the limit than the one that may be in flight (4.2 step 8, 4.14)."""
-    common, seen = state.common, state.limits.common
-    if seen[0].full_since_ts <= 0 or seen[0].subscription_claim != CLAIM_STANDS or common[0].read_batch_max <= 0:
+    common, seen, claimed = state.common, state.limits.common, state.limits.claims[OF_SUBSCRIPTION].claim
+    if seen[0].full_since_ts <= 0 or claimed != CLAIM_STANDS or common[0].read_batch_max <= 0:
         return False
     return bool(
         _was_unread(state, slot, sent)
@@ -96,7 +95,7 @@ def passes_limit_of_subscription(state: Seen, slot: int, sent: Dispatch) -> bool
 
 @compiled
 def _note_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
-    limits, seen, consumer = state.limits.consumers, state.limits.common, sent.consumer
+    limits, claims, consumer = state.limits.consumers, state.limits.claims, sent.consumer
     beyond = passes_limit_of_consumer(state, slot, sent)
     if state.entries[slot].holder >= 0:
         return
@@ -104,58 +103,80 @@ def _note_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Dispatc
         if limits[consumer].full_ts > 0 and sent.ts_us - limits[consumer].full_ts > IN_FLIGHT_US:
             # It has been at the limit for longer than any read that may have batches for it: what was taken for holding
             # back was something else.
-            seen[0].consumer_held_back = 0
-            seen[0].consumer_kept_from_seq = 0
+            claims[OF_CONSUMER].held_back = 0
+            claims[OF_CONSUMER].kept_from_seq = 0
         _note_held_back(state, slot, sent)
         return
-    messages, held = state.entries[slot].messages, certainly_unacked(state, consumer)
+    messages = certainly_unacked(state, consumer) + state.entries[slot].messages
     stood = limits[consumer].passing == 0 and _stood(state, slot, sent, sent.ts_us)
     limits[consumer].stood = 1 if stood and limits[consumer].largest == 1 else 0
     if limits[consumer].passing == 0:
         limits[consumer].passing = 1
-        seen[0].consumer_passes += 1
-        if seen[0].consumer_passes == 1:
-            seen[0].consumer_passed_seq = sent.seq
-    if held + messages > seen[0].consumer_most:
-        seen[0].consumer_most = held + messages
-        seen[0].consumer_most_by = consumer
-    allowed = state.common[0].unacked_max * limits[consumer].largest
-    often = seen[0].consumer_passes >= PASSES_MIN or held + messages >= FAR * allowed
-    if often and seen[0].consumer_passes > seen[0].consumer_held_back + seen[0].consumer_stood:
-        seen[0].consumer_claim = CLAIM_CONTRADICTED
-        _contradict(seen, out, sent)
+        _count_pass(state, OF_CONSUMER, sent)
+    if messages > claims[OF_CONSUMER].most:
+        claims[OF_CONSUMER].most = messages
+        state.limits.common[0].most_by = consumer
+    far = messages >= FAR * state.common[0].unacked_max * limits[consumer].largest
+    _weigh(state, out, OF_CONSUMER, sent, far, state.limits.common[0].stood)
 
 
 @compiled
 def _note_of_subscription(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
-    common, seen = state.common, state.limits.common
+    common, seen, claims = state.common, state.limits.common, state.limits.claims
     if common[0].read_batch_max <= 0 or not _was_unread(state, slot, sent):
         return
     beyond = passes_limit_of_subscription(state, slot, sent)
     seen[0].read_when_full += 1
     if not beyond:
         return
-    if seen[0].subscription_passing == 0:
-        seen[0].subscription_passing = 1
-        seen[0].subscription_passes += 1
-        _note_passed_at(seen, common[0].unacked)
-        if seen[0].subscription_passes == 1:
-            seen[0].subscription_passed_seq = sent.seq
-    seen[0].subscription_most = max(seen[0].subscription_most, common[0].unacked + state.entries[slot].messages)
-    often = seen[0].subscription_passes >= PASSES_MIN or common[0].unacked >= FAR * common[0].subscription_max
-    if often and seen[0].subscription_passes > seen[0].subscription_held_back:
-        seen[0].subscription_claim = CLAIM_CONTRADICTED
-        _contradict(seen, out, sent)
+    if seen[0].passing == 0:
+        seen[0].passing = 1
+        _count_pass(state, OF_SUBSCRIPTION, sent)
+        _note_passed_at(state, common[0].unacked)
+    messages = common[0].unacked + state.entries[slot].messages
+    claims[OF_SUBSCRIPTION].most = max(claims[OF_SUBSCRIPTION].most, messages)
+    _weigh(state, out, OF_SUBSCRIPTION, sent, common[0].unacked >= FAR * common[0].subscription_max, 0)
 
 
 @compiled
-def _note_passed_at(seen: Remembered, unacked: int) -> None:
+def _count_pass(state: SeenByLimits, limited: int, sent: Dispatch) -> None:
+    """Counts a dispatch with which more is sent than a limit and batches allow."""
+    claims = state.limits.claims
+    claims[limited].passes += 1
+    if claims[limited].passes == 1:
+        claims[limited].passed_seq = sent.seq
+
+
+@compiled
+def _weigh(state: SeenByLimits, out: Output, limited: int, sent: Dispatch, far: bool, stood: int) -> None:
+    """Notes whether a dispatch completes the evidence against a claimed limit, and stops the kernel if it does.
+
+    Args:
+        state: the state.
+        out: gets the reason why the kernel stops.
+        limited: whose limit it is.
+        sent: the dispatch.
+        far: whether it goes so far beyond the limit that one such dispatch is enough.
+        stood: how often an entry was held back at the limit for certain.
+    """
+    claims = state.limits.claims
+    passes = claims[limited].passes
+    if (passes >= PASSES_MIN or far) and passes > claims[limited].held_back + stood:
+        claims[limited].claim = CLAIM_CONTRADICTED
+        claims[limited].contradicted_seq = sent.seq
+        claims[limited].contradicted_ts = sent.ts_us
+        if out.stop[0] == 0:
+            out.stop[0] = CONTRADICTED
+
+
+@compiled
+def _note_passed_at(state: SeenByLimits, unacked: int) -> None:
     """Notes at how many messages the subscription was read for; being held back at as many shows a higher limit."""
-    passed_at = seen[0].subscription_passed_at
-    seen[0].subscription_passed_at = min(passed_at, unacked) if passed_at > 0 else unacked
-    if seen[0].subscription_held_at >= seen[0].subscription_passed_at:
-        seen[0].subscription_held_back = 0
-        seen[0].subscription_held_at = 0
+    seen = state.limits.common
+    seen[0].passed_at = min(seen[0].passed_at, unacked) if seen[0].passed_at > 0 else unacked
+    if seen[0].held_at >= seen[0].passed_at:
+        state.limits.claims[OF_SUBSCRIPTION].held_back = 0
+        seen[0].held_at = 0
 
 
 @compiled
@@ -172,21 +193,22 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
         # It was beyond the limit since its last dispatch.
         limits[sent.consumer].stood = 0
         if _stood(state, slot, sent, freed_ts):
-            state.limits.common[0].consumer_stood += 1
-            _note_kept(state.limits.common, state.limits.common[0].consumer_passed_seq - 1, sent.seq)
+            state.limits.common[0].stood += 1
+            _note_kept(state, state.limits.claims[OF_CONSUMER].passed_seq - 1, sent.seq)
         return
     since = max(limits[sent.consumer].freed_from_ts, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
     if freed_ts - since >= HELD_BACK_US:
-        state.limits.common[0].consumer_held_back += 1
-        _note_kept(state.limits.common, sent.seq, sent.seq)
+        state.limits.claims[OF_CONSUMER].held_back += 1
+        _note_kept(state, sent.seq, sent.seq)
 
 
 @compiled
-def _note_kept(seen: Remembered, since_seq: int, seq: int) -> None:
+def _note_kept(state: SeenByLimits, since_seq: int, seq: int) -> None:
     """Notes that consumers certainly had their limit between two rows."""
-    seen[0].consumer_kept_to_seq = seq
-    if seen[0].consumer_kept_from_seq == 0:
-        seen[0].consumer_kept_from_seq = since_seq
+    claims = state.limits.claims
+    claims[OF_CONSUMER].kept_to_seq = seq
+    if claims[OF_CONSUMER].kept_from_seq == 0:
+        claims[OF_CONSUMER].kept_from_seq = since_seq
 
 
 @compiled
@@ -246,18 +268,18 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         seen[0].full_since_ts = ts
         seen[0].most_full = 0
         seen[0].read_when_full = 0
-        seen[0].subscription_passing = 0
+        seen[0].passing = 0
         seen[0].unread_ledger = UNKNOWN
     elif not full and seen[0].full_since_ts > 0:
-        passed_at, since_ts = seen[0].subscription_passed_at, ts - HELD_BACK_US
-        at_limit = passed_at == 0 or seen[0].most_full < passed_at
-        was_full = seen[0].full_since_ts <= since_ts and seen[0].subscription_passing == 0
+        claims, since_ts = state.limits.claims, ts - HELD_BACK_US
+        at_limit = seen[0].passed_at == 0 or seen[0].most_full < seen[0].passed_at
+        was_full = seen[0].full_since_ts <= since_ts and seen[0].passing == 0
         if was_full and at_limit and _is_any_unread(state, since_ts):
-            seen[0].subscription_held_back += 1
-            seen[0].subscription_held_at = max(seen[0].subscription_held_at, seen[0].most_full)
-            seen[0].subscription_kept_to_seq = common[0].last_dispatch_seq
-            if seen[0].subscription_held_back == 1:
-                seen[0].subscription_kept_from_seq = common[0].last_dispatch_seq
+            claims[OF_SUBSCRIPTION].held_back += 1
+            seen[0].held_at = max(seen[0].held_at, seen[0].most_full)
+            claims[OF_SUBSCRIPTION].kept_to_seq = common[0].last_dispatch_seq
+            if claims[OF_SUBSCRIPTION].held_back == 1:
+                claims[OF_SUBSCRIPTION].kept_from_seq = common[0].last_dispatch_seq
         seen[0].full_since_ts = 0
     if full:
         seen[0].most_full = max(seen[0].most_full, common[0].unacked)
@@ -303,12 +325,3 @@ def _may_have_permits(state: Seen, consumer: int) -> bool:
     """Whether a consumer has permits, those included that do not count before it is unblocked (4.14)."""
     asked = state.consumers[consumer].permits + state.consumers[consumer].withheld
     return bool(state.common[0].permits_known_by != BY_FLOWS or asked > 0)
-
-
-@compiled
-def _contradict(seen: Remembered, out: Output, sent: Dispatch) -> None:
-    """Notes the dispatch that completes the evidence against a claimed limit, and stops the kernel."""
-    seen[0].contradicted_seq = sent.seq
-    seen[0].contradicted_ts = sent.ts_us
-    if out.stop[0] == 0:
-        out.stop[0] = CONTRADICTED

@@ -12,16 +12,8 @@ import numpy.typing as npt
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    MAYBE_SKIPPED,
-    NACKED,
-    PASSED,
-    SENT_EARLY,
-    TRACKED,
-    Ints,
-    Records,
-)
+from dispatch_audit.pipeline.replay.state.records import Ints, Records
+from dispatch_audit.pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, PASSED, SENT_EARLY, TRACKED
 
 NOT_PERMITTED: Final = 0
 

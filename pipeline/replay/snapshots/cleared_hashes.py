@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, chosen
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 
 # How far the two snapshots are from the episode at most. What a window reports is older, so that both are known.
 _NEAR_US = 10_000_000

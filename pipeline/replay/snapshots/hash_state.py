@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import NOBODY, READ, UNKNOWN, WAITING
+from dispatch_audit.pipeline.replay.state.state import READ, WAITING
 
 
 class HashState(NamedTuple):

@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_before
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
@@ -24,10 +25,8 @@ from dispatch_audit.pipeline.replay.state.state import (
     RESET_BEGUN,
     SETTLING,
     TRACKED,
-    UNKNOWN,
     VAGUE,
     WAITING,
-    Ints,
     common_of,
 )
 

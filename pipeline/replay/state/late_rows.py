@@ -10,7 +10,8 @@ depend on one of them are dropped (TRACE_FORMAT, "Phases").
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
-from dispatch_audit.pipeline.replay.state.state import DISPATCH_CONFIRMED, UNKNOWN, UNPUBLISHED, State
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import DISPATCH_CONFIRMED, UNPUBLISHED, State
 
 
 @compiled

@@ -12,7 +12,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, Records
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records
 
 # Events that end an interval.
 BY_ACK: Final = 0
@@ -146,6 +146,8 @@ class KernelFinding(NamedTuple):
 
 
 FINDING = np.dtype([(name, np.int64) for name in KernelFinding._fields])
+NOTHING_KNOWN: Final = np.array([KernelFinding()], dtype=FINDING).view(np.recarray)
+"""One finding, with which each begins."""
 
 
 def findings_at(found: Records, indexes: Ints) -> Iterator[tuple[int, KernelFinding]]:
@@ -228,8 +230,7 @@ class Output(NamedTuple):
 
     `unsent` are the dispatches (by the seq of their start) that never reached the connection: findings that depend on
     them are dropped (TRACE_FORMAT, "Phases"). `withdrawn` are entries that for a while were perhaps neither pending nor
-    waiting. `stop` is one number: why the kernel stops in front of the next row; 0: it goes on. `nothing_known` is one
-    finding, with which each begins.
+    waiting. `stop` is one number: why the kernel stops in front of the next row; 0: it goes on.
     """
 
     findings: Records  # of FINDING
@@ -239,7 +240,6 @@ class Output(NamedTuple):
     intervals: Records  # of INTERVAL
     filled: Ints
     stop: Ints
-    nothing_known: Records  # one of FINDING
 
 
 # Indexes into `Output.filled`.
@@ -261,7 +261,6 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
         intervals=np.zeros(2 * episodes, dtype=INTERVAL).view(np.recarray),
         filled=np.zeros(5, dtype=np.int64),
         stop=np.zeros(1, dtype=np.int64),
-        nothing_known=np.array([KernelFinding()], dtype=FINDING).view(np.recarray),
     )
 
 

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 
 Slots = NDArray[np.int32]
-Keys = NDArray[np.int64]
-
-NOBODY = -1
 
 
 def empty_table(capacity: int) -> Slots:
@@ -31,7 +29,7 @@ def _home(a: int, b: int, mask: int) -> int:
 
 
 @compiled
-def find(table: Slots, keys_a: Keys, keys_b: Keys, a: int, b: int) -> int:
+def find(table: Slots, keys_a: Ints, keys_b: Ints, a: int, b: int) -> int:
     """The slot of (a, b), or -1."""
     mask = table.size - 1
     at = _home(a, b, mask)
@@ -55,7 +53,7 @@ def put(table: Slots, a: int, b: int, slot: int) -> None:
 
 
 @compiled
-def put_all(table: Slots, keys_a: Keys, keys_b: Keys) -> None:
+def put_all(table: Slots, keys_a: Ints, keys_b: Ints) -> None:
     """Adds the slots of all keys, none of which is in the table; a slot whose first key is negative is free."""
     for slot in range(keys_a.size):
         if keys_a[slot] >= 0:
@@ -63,7 +61,7 @@ def put_all(table: Slots, keys_a: Keys, keys_b: Keys) -> None:
 
 
 @compiled
-def drop(table: Slots, keys_a: Keys, keys_b: Keys, a: int, b: int) -> None:
+def drop(table: Slots, keys_a: Ints, keys_b: Ints, a: int, b: int) -> None:
     """Removes (a, b), which must be in the table, and closes the gap in its run."""
     mask = table.size - 1
     hole = _home(a, b, mask)

@@ -4,10 +4,11 @@ import numpy as np
 
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.pair_index import Keys, Slots, empty_table, find, put
+from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table, find, put
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 
-def sums_of_pairs(a: Keys, b: Keys, values: Keys) -> tuple[Keys, Keys]:
+def sums_of_pairs(a: Ints, b: Ints, values: Ints) -> tuple[Ints, Ints]:
     """Sums the values of equal pairs (a, b).
 
     Args:
@@ -26,7 +27,7 @@ def sums_of_pairs(a: Keys, b: Keys, values: Keys) -> tuple[Keys, Keys]:
 
 
 @compiled
-def sum_up(table: Slots, a: Keys, b: Keys, values: Keys, firsts: Keys, sums: Keys) -> int:
+def sum_up(table: Slots, a: Ints, b: Ints, values: Ints, firsts: Ints, sums: Ints) -> int:
     """Fills in the first rows of pairs, and at these rows the sums; returns the number of pairs.
 
     Args:

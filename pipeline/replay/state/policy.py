@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 
 @checkpointed("policy")

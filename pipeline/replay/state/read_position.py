@@ -7,12 +7,9 @@ The read position returns to mark-delete when the last consumer leaves and at a 
 from typing import Final
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    READ,
-    UNKNOWN,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import READ, State
 
 READ_US: Final = 1_000_000
 """How long a read may be in flight: 0.7 to 40 ms were measured (contract 6.6, which allows 1 s)."""

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import MISROUTED
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints, Records
+from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints, Records
 
 
 @compiled

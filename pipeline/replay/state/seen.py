@@ -46,6 +46,14 @@ class SeenMemory(Protocol):
         """The only one, for the subscription."""
 
 
+class SeenLimits(SeenMemory, Protocol):
+    """`LimitsSeen`, to be read."""
+
+    @property
+    def claims(self) -> SeenRecords:
+        """Of `CLAIM`."""
+
+
 class SeenWaits(SeenMemory, Protocol):
     """`Waits`, to be read."""
 
@@ -86,7 +94,7 @@ class Seen(Protocol):
         """The memory of `blocking`."""
 
     @property
-    def limits(self) -> SeenMemory:
+    def limits(self) -> SeenLimits:
         """The memory of `rules.limits_seen`."""
 
 

@@ -10,16 +10,16 @@ mark-delete could still break its order.
     hash:   free -> held by one consumer -> free; held and moved away = draining, until nothing is held there
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.memories import (
+    CLAIM,
     CONSUMER_LIMIT,
     CONSUMER_WAIT,
     HASH_WAIT,
@@ -30,13 +30,9 @@ from dispatch_audit.pipeline.replay.state.memories import (
     Waits,
 )
 from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenRecords
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, RecordKind, Records, record_of
+from dispatch_audit.pipeline.replay.state.seen import Seen
 
-Ints = NDArray[np.int64]
-Records: TypeAlias = "np.recarray[Any, Any]"
-
-NOBODY: Final = -1
-UNKNOWN: Final = -1
 UNLOOKED: Final = -2  # for the owner of a hash: not looked up yet
 
 # Marks of an entry (`Entries.marks`), bits.
@@ -95,180 +91,188 @@ CHECKED: Final = 6
 
 # One open entry. `next` and `previous` chain the pending entries of a hash in the order of their dispatches, and the
 # waiting ones in the order of their positions.
-ENTRY = np.dtype(
-    [
-        ("ledger", np.int64),  # UNKNOWN: the slot is free
-        ("entry", np.int64),
-        ("key_id", np.int64),
-        ("sent_seq", np.int64),
-        ("before_seq", np.int64),  # the dispatch before the last one, while it has no end; UNKNOWN: none
-        ("sent_ts", np.int64),  # microseconds; for an ACKED_WHILE_QUEUED entry the time of its acknowledgement
-        ("since_seq", np.int64),  # when it last began to wait: published or returned
-        ("since_ts", np.int64),
-        ("read_ts", np.int64),  # since when it is READ
-        ("due_ts", np.int64),  # by when the broker must deliver it, if it is DELAYED; UNKNOWN: no row says
-        ("due_seq", np.int64),  # the last row before that, once it is DUE
-        ("named_ts", np.int64),  # when a redeliver row of a consumer that did not hold it named it
-        ("murmur", np.int32),
-        ("hash_at", np.int32),  # slot of its hash
-        ("messages", np.int32),
-        ("unacked", np.int32),  # its messages in the unacked count of its holder
-        ("redelivered", np.int32),  # redeliver commands that returned it since the last restart
-        ("marks", np.int32),
-        ("holder", np.int32),
-        ("sent_to", np.int32),
-        ("before_to", np.int32),
-        ("named_by", np.int32),
-        ("next", np.int32),
-        ("previous", np.int32),
-        ("words_at", np.int32),  # where its ack set begins in `State.words`; UNKNOWN: it has none
-        ("words", np.int32),
-    ]
+ENTRY = RecordKind(
+    {
+        "ledger": UNKNOWN,  # UNKNOWN: the slot is free
+        "entry": UNKNOWN,
+        "key_id": UNKNOWN,
+        "sent_seq": UNKNOWN,
+        "before_seq": UNKNOWN,  # the dispatch before the last one, while it has no end; UNKNOWN: none
+        "sent_ts": UNKNOWN,  # microseconds; for an ACKED_WHILE_QUEUED entry the time of its acknowledgement
+        "since_seq": UNKNOWN,  # when it last began to wait: published or returned
+        "since_ts": UNKNOWN,
+        "read_ts": UNKNOWN,  # since when it is READ
+        "due_ts": UNKNOWN,  # by when the broker must deliver it, if it is DELAYED; UNKNOWN: no row says
+        "due_seq": UNKNOWN,  # the last row before that, once it is DUE
+        "named_ts": UNKNOWN,  # when a redeliver row of a consumer that did not hold it named it
+    },
+    narrow={
+        "murmur": UNKNOWN,
+        "hash_at": UNKNOWN,  # slot of its hash
+        "messages": 1,
+        "unacked": 0,  # its messages in the unacked count of its holder
+        "redelivered": 0,  # redeliver commands that returned it since the last restart
+        "marks": 0,
+        "holder": NOBODY,
+        "sent_to": NOBODY,
+        "before_to": NOBODY,
+        "named_by": NOBODY,
+        "next": NOBODY,
+        "previous": NOBODY,
+        "words_at": UNKNOWN,  # where its ack set begins in `State.words`; UNKNOWN: it has none
+        "words": 0,
+    },
 )
 
 # One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts the entries that others hold,
 # which is 0 while the broker keeps its promise. A draining episode is open while `draining_seq` is not UNKNOWN; `away`
 # says whether another consumer than the holder owns the hash at the moment.
-HASH = np.dtype(
-    [
-        ("hash", np.int64),  # UNKNOWN: the slot is free
-        ("zero", np.int64),  # second half of the index key, always 0
-        ("holder", np.int32),
-        ("held", np.int32),
-        ("held_elsewhere", np.int32),
-        ("held_max", np.int32),  # the most entries of it that all consumers held at one time
-        ("first", np.int32),  # pending, by dispatch
-        ("last", np.int32),
-        ("queue_first", np.int32),  # waiting, by position
-        ("queue_last", np.int32),
-        ("aside_first", np.int32),  # waiting and OVERTAKABLE, by position
-        ("aside_last", np.int32),
-        ("near", np.int32),  # the entry that was added last to either queue
-        ("waiting", np.int32),
-        ("ready", np.int32),  # those of them that are not delayed, or due
-        ("came", np.int64),  # how often an entry began to be one of those
-        ("waiting_since_seq", np.int64),  # since when at least one entry of it has waited all the time, if any waits
-        ("waiting_since_ts", np.int64),
-        ("top_ledger", np.int64),  # the highest first delivery
-        ("top_entry", np.int64),
-        ("top_seq", np.int64),
-        ("top_ts", np.int64),
-        ("top_key_id", np.int64),
-        ("top_consumer", np.int32),
-        ("away", np.int32),
-        ("waiting_messages", np.int64),
-        ("draining_seq", np.int64),
-        ("draining_ts", np.int64),
-        ("doubtful_to_seq", np.int64),  # an episode that ends in front of it may have had nothing pending at first
-        ("new_owner", np.int32),
-        ("held_at_start", np.int32),
-        ("root_ledger", np.int64),
-        ("root_entry", np.int64),
-        ("returned_seq", np.int64),
-        ("returned_ts", np.int64),
-        ("blocked_seq", np.int64),  # since when an entry waited in the episode; UNKNOWN: none has
-        ("blocked_ts", np.int64),
-        ("awaited", np.int64),  # how often an entry began to wait in the episode; once more after a return
-        ("registered", np.int64),  # how often the broker began to count its pending entries as draining, at one holder
-        ("left_sent_seq", np.int64),  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
-        ("drained_from", np.int32),  # the holder when it last drained; NOBODY: it never drained
-        ("owner", np.int32),
-        ("free_ts", np.int64),  # since when its owner is the same and no other consumer holds it
-        ("idle_us", np.int64),  # message-microseconds waited while it could be served
-        ("summed_to_ts", np.int64),
-        ("waited_us", np.int64),  # message-microseconds waited in the episode
-    ]
+HASH = RecordKind(
+    {
+        "hash": UNKNOWN,  # UNKNOWN: the slot is free
+        "zero": 0,  # second half of the index key, always 0
+        "came": 0,  # how often an entry began to be `ready`
+        "waiting_since_seq": UNKNOWN,  # since when at least one entry of it has waited all the time, if any waits
+        "waiting_since_ts": UNKNOWN,
+        "top_ledger": UNKNOWN,  # the highest first delivery
+        "top_entry": UNKNOWN,
+        "top_seq": UNKNOWN,
+        "top_ts": UNKNOWN,
+        "top_key_id": UNKNOWN,
+        "waiting_messages": 0,
+        "draining_seq": UNKNOWN,
+        "draining_ts": UNKNOWN,
+        "doubtful_to_seq": UNKNOWN,  # an episode that ends in front of it may have had nothing pending at first
+        "root_ledger": UNKNOWN,
+        "root_entry": UNKNOWN,
+        "returned_seq": UNKNOWN,
+        "returned_ts": UNKNOWN,
+        "blocked_seq": UNKNOWN,  # since when an entry waited in the episode; UNKNOWN: none has
+        "blocked_ts": UNKNOWN,
+        "awaited": 0,  # how often an entry began to wait in the episode; once more after a return
+        "registered": 0,  # how often the broker began to count its pending entries as draining, at one holder
+        "left_sent_seq": UNKNOWN,  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
+        "free_ts": 0,  # since when its owner is the same and no other consumer holds it
+        "idle_us": 0,  # message-microseconds waited while it could be served
+        "summed_to_ts": 0,
+        "waited_us": 0,  # message-microseconds waited in the episode
+    },
+    narrow={
+        "holder": NOBODY,
+        "held": 0,
+        "held_elsewhere": 0,
+        "held_max": 0,  # the most entries of it that all consumers held at one time
+        "first": NOBODY,  # pending, by dispatch
+        "last": NOBODY,
+        "queue_first": NOBODY,  # waiting, by position
+        "queue_last": NOBODY,
+        "aside_first": NOBODY,  # waiting and OVERTAKABLE, by position
+        "aside_last": NOBODY,
+        "near": NOBODY,  # the entry that was added last to either queue
+        "waiting": 0,
+        "ready": 0,  # waiting entries that are not delayed, or due
+        "top_consumer": NOBODY,
+        "away": 0,
+        "new_owner": NOBODY,
+        "held_at_start": 0,
+        "drained_from": NOBODY,  # the holder when it last drained; NOBODY: it never drained
+        "owner": UNLOOKED,
+    },
 )
 
 # One consumer, in the order in which the trace names them first.
-CONSUMER = np.dtype(
-    [
-        ("connected", np.int64),
-        ("leaving", np.int64),  # LEAVING, CLOSED: what it holds is no longer certain
-        ("redeliver_ts", np.int64),  # when it last returned all its pending entries; 0: it never did
-        ("dispatched", np.int64),
-        ("acked", np.int64),
-        ("held", np.int64),  # entries
-        ("unacked", np.int64),  # messages
-        ("uncounted", np.int64),  # the broker may count so many more, skipped while held or sent twice (E6, F10)
-        ("maybe_skipped", np.int64),  # those of them in MAYBE_SKIPPED entries: the broker may have dropped them
-        ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
-        ("joined_entry", np.int64),
-        ("published_at_join_ledger", np.int64),  # the highest position published when it joined; UNKNOWN: none was
-        ("published_at_join_entry", np.int64),
-        ("permits", np.int64),  # messages that it asked for and was not sent, as far as the trace shows
-        ("blocked", np.int64),  # it has reached its limit of unacked messages, and is not back at half of it (4.14)
-        ("unblocked_ts", np.int64),  # when it was last unblocked
-        ("withheld", np.int64),  # permits that count only when it is unblocked
-        ("sent_ledger", np.int64),  # its last dispatch
-        ("sent_entry", np.int64),
-        ("sent_ts", np.int64),
-        ("named_seq", np.int64),  # the last row, or snapshot, that shows it connected
-        ("gave_up_seq", np.int64),  # the last row that took entries from it: an acknowledgement, a redeliver, ...
-        ("gave_up_ts", np.int64),
-        ("gave_up", np.int64),  # how many this row took
-        ("gave_up_ledger", np.int64),  # the oldest of them
-        ("gave_up_entry", np.int64),
-    ]
+CONSUMER = RecordKind(
+    {
+        "held": 0,  # entries
+        "unacked": 0,  # messages
+        "maybe_skipped": 0,  # those of `unacked` in MAYBE_SKIPPED entries: the broker may have dropped them
+        "permits": 0,  # messages that it asked for and was not sent, as far as the trace shows
+        "blocked": 0,  # it has reached its limit of unacked messages, and is not back at half of it (4.14)
+        "withheld": 0,  # permits that count only when it is unblocked
+    },
+    lasting={
+        "connected": 0,
+        "leaving": 0,  # LEAVING, CLOSED: what it holds is no longer certain
+        "redeliver_ts": 0,  # when it last returned all its pending entries; 0: it never did
+        "dispatched": 0,
+        "acked": 0,
+        "uncounted": 0,  # the broker may count so many more, skipped while held or sent twice (E6, F10)
+        "joined_ledger": 0,  # the highest position dispatched when it joined; UNKNOWN: none was
+        "joined_entry": 0,
+        "published_at_join_ledger": 0,  # the highest position published when it joined; UNKNOWN: none was
+        "published_at_join_entry": 0,
+        "unblocked_ts": 0,  # when it was last unblocked
+        "sent_ledger": 0,  # its last dispatch
+        "sent_entry": 0,
+        "sent_ts": 0,
+        "named_seq": 0,  # the last row, or snapshot, that shows it connected
+        "gave_up_seq": 0,  # the last row that took entries from it: an acknowledgement, a redeliver, ...
+        "gave_up_ts": 0,
+        "gave_up": 0,  # how many this row took
+        "gave_up_ledger": 0,  # the oldest of them
+        "gave_up_entry": 0,
+    },
 )
 
 
 # The values of the subscription as a whole: one record.
-COMMON = np.dtype(
-    [
-        ("free_entries", np.int64),
-        ("free_hashes", np.int64),
-        ("words_used", np.int64),
-        ("connected", np.int64),
-        ("ledgers", np.int64),
-        ("mark_delete_ledger", np.int64),  # as the acknowledgements show it; UNKNOWN before the first position
-        ("mark_delete_entry", np.int64),
-        ("floor_ledger", np.int64),  # the first mark-delete: acknowledgements at or below may be missing in the trace
-        ("floor_entry", np.int64),
-        ("resetting", np.int64),  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
-        ("acks_seen", np.int64),  # a row of an acknowledgement came
-        ("starts_seen", np.int64),  # the recorder writes the decision of a dispatch, not only its end
-        ("highest_dispatched_ledger", np.int64),  # since the last restart; UNKNOWN before the first
-        ("highest_dispatched_entry", np.int64),
-        ("in_replay", np.int64),  # waiting entries that were read: at least so many are in replay
-        ("counts_indexes", np.int64),  # acknowledgmentAtBatchIndexLevelEnabled
-        ("waiting", np.int64),  # entries that wait to be sent and are not delayed
-        ("waiting_since_ts", np.int64),  # since when there have been such entries
-        ("last_dispatch_seq", np.int64),  # the last dispatch
-        ("last_dispatch_ts", np.int64),
-        ("second_last_ts", np.int64),  # when the message before the last one was sent,
-        ("third_last_ts", np.int64),  # and the one before that
-        ("permits_known_by", np.int64),  # the trace shows permits, by flow rows or snapshots
-        ("next_due_ts", np.int64),  # when delayed entries are looked at next; UNKNOWN: none waits
-        ("last_seq", np.int64),  # the last row of the stretch before
-        ("look_ahead_limit", np.int64),  # entries in replay; 0: none
-        ("unacked_max", np.int64),  # messages that a consumer holds at most, certainly; 0: no limit, or not known
-        ("blocks_at", np.int64),  # from so many messages on a consumer may be blocked; 0: never
-        ("subscription_max", np.int64),  # the same two for the subscription
-        ("unacked_limit", np.int64),
-        ("read_batch_max", np.int64),  # entries of one read
-        ("publish_skew_us", np.int64),  # how much later than its entry the row of a publish may come
-        ("full", np.int64),  # reached `subscription_max`, and not yet back at half of it
-        ("total_vague", np.int64),  # the broker's own count may be lower: a holder left, or another one acknowledged
-        ("unacked", np.int64),
-        ("consumer_said", np.int64),  # a row says the limit of unacknowledged messages of a consumer
-        ("subscription_said", np.int64),  # and that of the subscription
-        ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)
-        ("first_published_ledger", np.int64),  # the lowest position whose publish was seen; UNKNOWN: none
-        ("first_published_entry", np.int64),
-        ("last_published_ledger", np.int64),
-        ("last_published_entry", np.int64),
-        ("without_publish", np.int64),  # entries that are UNPUBLISHED, or were until they were forgotten
-        ("waiting_since_seq", np.int64),
-        ("unseen_until_ts", np.int64),  # rows until then may be from before the last reset
-        ("skip_begun_ts", np.int64),  # when an administrator last moved mark-delete
-        ("skip_until_ts", np.int64),  # entries that were published up to then may have been skipped
-        ("jumped_from_ledger", np.int64),  # the last jump of mark-delete, which may pass unacknowledged entries
-        ("jumped_from_entry", np.int64),
-        ("jumped_to_ledger", np.int64),  # the end of that jump
-        ("jumped_to_entry", np.int64),
-        ("jumped_ts", np.int64),  # when mark-delete last jumped; UNKNOWN: it never did
-    ]
+COMMON = RecordKind(
+    {
+        "free_entries": 0,
+        "free_hashes": 0,
+        "words_used": 0,
+        "ledgers": 0,
+        "mark_delete_ledger": UNKNOWN,  # as the acknowledgements show it; UNKNOWN before the first position
+        "mark_delete_entry": 0,
+        "floor_ledger": 0,  # the first mark-delete: acknowledgements at or below may be missing in the trace
+        "floor_entry": 0,
+        "in_replay": 0,  # waiting entries that were read: at least so many are in replay
+        "waiting": 0,  # entries that wait to be sent and are not delayed
+        "waiting_since_seq": 0,  # since when there have been such entries
+        "waiting_since_ts": 0,
+        "permits_known_by": 0,  # the trace shows permits, by flow rows or snapshots
+        "next_due_ts": UNKNOWN,  # when delayed entries are looked at next; UNKNOWN: none waits
+        "full": 0,  # reached `subscription_max`, and not yet back at half of it
+        "total_vague": 0,  # the broker's own count may be lower: a holder left, or another one acknowledged
+        "unacked": 0,
+        "blocked_on_unacked": 0,  # reached `unacked_limit`, and not yet back at half of it (4.14)
+        "jumped_from_ledger": 0,  # the last jump of mark-delete, which may pass unacknowledged entries
+        "jumped_from_entry": 0,
+        "jumped_to_ledger": 0,  # the end of that jump
+        "jumped_to_entry": 0,
+        "jumped_ts": UNKNOWN,  # when mark-delete last jumped; UNKNOWN: it never did
+    },
+    lasting={
+        "connected": 0,
+        "resetting": 0,  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
+        "acks_seen": 0,  # a row of an acknowledgement came
+        "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
+        "highest_dispatched_ledger": UNKNOWN,  # since the last restart; UNKNOWN before the first
+        "highest_dispatched_entry": 0,
+        "counts_indexes": 0,  # acknowledgmentAtBatchIndexLevelEnabled
+        "last_dispatch_seq": 0,  # the last dispatch
+        "last_dispatch_ts": 0,
+        "second_last_ts": 0,  # when the message before the last one was sent,
+        "third_last_ts": 0,  # and the one before that
+        "last_seq": 0,  # the last row of the stretch before
+        "look_ahead_limit": 0,  # entries in replay; 0: none
+        "unacked_max": 0,  # messages that a consumer holds at most, certainly; 0: no limit, or not known
+        "blocks_at": 0,  # from so many messages on a consumer may be blocked; 0: never
+        "subscription_max": 0,  # the same two for the subscription
+        "unacked_limit": 0,
+        "read_batch_max": 0,  # entries of one read
+        "publish_skew_us": 0,  # how much later than its entry the row of a publish may come
+        "consumer_said": 0,  # a row says the limit of unacknowledged messages of a consumer
+        "subscription_said": 0,  # and that of the subscription
+        "first_published_ledger": UNKNOWN,  # the lowest position whose publish was seen; UNKNOWN: none
+        "first_published_entry": 0,
+        "last_published_ledger": UNKNOWN,
+        "last_published_entry": 0,
+        "without_publish": 0,  # entries that are UNPUBLISHED, or were until they were forgotten
+        "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
+        "skip_begun_ts": UNKNOWN,  # when an administrator last moved mark-delete
+        "skip_until_ts": UNKNOWN,  # entries that were published up to then may have been skipped
+    },
 )
 
 
@@ -304,87 +308,28 @@ def common_of(state: Seen) -> Mapping[str, Any]:
     return values
 
 
-def record_of(records: SeenRecords, dtype: "np.dtype[np.void]", at: int = 0) -> Any:
-    """One of the records, to be read and set by name: record arrays look up each name in Python, which is slow."""
-    whole: Any = records
-    return np.frombuffer(whole, dtype)[at]
-
-
-def together(parts: Sequence[Records]) -> Records:
-    """The records of all parts, one after the other, as numpy would take them together field by field."""
-    raw = np.concatenate([part.view(np.ndarray).view(np.uint8) for part in parts])
-    records: Records = raw.view(parts[0].dtype).view(np.recarray)
-    return records
-
-
-def first_of(records: Records, count: int) -> Records:
-    """A copy of the first records; a record array that is cut by itself looks up its type twice on the way."""
-    found: Records = records.view(np.ndarray)[:count].copy().view(np.recarray)
-    return found
-
-
-def chosen(records: Records, index: NDArray[Any]) -> Records:
-    """The records that an index or a mask selects; numpy copies records field by field, and this copies them whole."""
-    whole = records.view(np.ndarray).view(np.dtype((np.void, records.dtype.itemsize)))
-    found: Records = whole[index].view(records.dtype).view(np.recarray)
-    return found
-
-
-_UNKNOWN_AT_FIRST = (
-    "mark_delete_ledger",
-    "highest_dispatched_ledger",
-    "first_published_ledger",
-    "last_published_ledger",
-    "unseen_until_ts",
-    "skip_begun_ts",
-    "skip_until_ts",
-    "jumped_ts",
-    "next_due_ts",
-)
-# Of the memory of waits.
-_NOT_WAITING = (
-    "look_ahead_since_ts",
-    "blocked_on_unacked_since_ts",
-    "blocked_on_unacked_until_ts",
-    "join_release_ledger",
-)
-
-
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
     """The state of a subscription before its first event, with room for that many records of each kind."""
-    common, waits, limits = zeros(COMMON, 1), zeros(WAIT, 1), zeros(LIMIT, 1)
+    common = COMMON.new(1)
     common["free_entries"], common["free_hashes"] = entries, hashes
-    for records, names in ((common, _UNKNOWN_AT_FIRST), (waits, _NOT_WAITING), (limits, ("unread_ledger",))):
-        for name in names:
-            records[name] = UNKNOWN
     return State(
-        entries=blank(ENTRY, entries),
+        entries=ENTRY.free(entries),
         entry_table=empty_table(entries),
         entries_free=free_slots(entries),
-        hashes=blank(HASH, hashes),
+        hashes=HASH.free(hashes),
         hash_table=empty_table(hashes),
         hashes_free=free_slots(hashes),
-        consumers=zeros(CONSUMER, consumers),
+        consumers=CONSUMER.new(consumers),
         words=np.zeros(words, dtype=np.int64),
         ledger_ids=np.zeros(ledgers, dtype=np.int64),
         ledger_firsts=np.zeros(ledgers, dtype=np.int64),
         ledger_ends=np.zeros(ledgers, dtype=np.int64),
         common=common,
         routing=routing_of_ranges(()),
-        waits=Waits(blank(HASH_WAIT, hashes), zeros(CONSUMER_WAIT, consumers), waits),
-        limits=LimitsSeen(zeros(CONSUMER_LIMIT, consumers), limits),
+        waits=Waits(HASH_WAIT.free(hashes), CONSUMER_WAIT.new(consumers), WAIT.new(1)),
+        limits=LimitsSeen(CONSUMER_LIMIT.new(consumers), CLAIM.new(2), LIMIT.new(1)),
         checks=Checks(np.zeros(CHECKED, dtype=np.int64), np.full(entries, UNKNOWN, dtype=np.int64)),
     )
-
-
-def zeros(dtype: "np.dtype[np.void]", count: int) -> Records:
-    """Records whose fields are 0."""
-    return np.zeros(count, dtype=dtype).view(np.recarray)
-
-
-def blank(dtype: "np.dtype[np.void]", slots: int) -> Records:
-    """Free slots: every field is UNKNOWN; the first field marks a slot as free."""
-    return np.full(slots * dtype.itemsize, -1, dtype=np.int8).view(dtype).view(np.recarray)
 
 
 def free_slots(rows: int) -> Ints:

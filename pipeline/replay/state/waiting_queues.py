@@ -6,17 +6,9 @@ and removed at the front. The others are added next to each other, so the search
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    MAYBE_SKIPPED,
-    NACKED,
-    NOBODY,
-    OVERTAKABLE,
-    READ,
-    TRACKED,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, OVERTAKABLE, READ, TRACKED, State
 
 
 @compiled

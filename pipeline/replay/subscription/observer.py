@@ -4,7 +4,7 @@ from typing import Protocol
 
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 

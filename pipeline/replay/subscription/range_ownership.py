@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 _compiled: Final = Compiler([Path(__file__)])
 

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, chosen
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop

@@ -20,7 +20,8 @@ from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY, Ints
+from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.missing_rows import MissingRows
 from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispatcher

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 _BEGINNING: Final = TracePoint(-(2**63), -(2**63))
 _END: Final = TracePoint(2**63 - 1, 2**63 - 1)

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 Bounds: TypeAlias = tuple[int, int]
 """A change took effect after the first seq and before the second."""

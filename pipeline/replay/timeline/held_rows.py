@@ -11,7 +11,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, concatenated, no_events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
 from dispatch_audit.pipeline.replay.timeline.given_up import EFFECT_US_MAX, NOTHING_GIVEN_UP, GivenUp, given_up
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, contains
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 RANGES_MAX = 200_000
 """The number of ranges that are kept; beyond it, older doubts concern all hashes."""

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, State
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.state import State
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
 _SORTED_MIN: Final = 1 << 14

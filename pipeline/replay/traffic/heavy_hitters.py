@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.pair_sums import sums_of_pairs
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 ROOM: Final = 262_144
 """The number of keys that are counted exactly."""

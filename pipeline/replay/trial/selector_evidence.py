@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 from dispatch_audit.pipeline.contract.rules import OWNERSHIP
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.state import DISPATCHES, chosen
+from dispatch_audit.pipeline.replay.state.records import chosen
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
 # From so many misrouted hashes on, another selector does not explain them by chance: with two consumers it explains

@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import (
     ACKNOWLEDGEMENTS,
     COUNTED_DISPATCHES,
@@ -17,10 +18,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     FIRST_DELIVERIES,
     LIMITED_DISPATCHES,
     STICKY_DISPATCHES,
-    UNKNOWN,
-    Ints,
-    Records,
-    chosen,
 )
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation

@@ -9,7 +9,8 @@ from dispatch_audit.pipeline.contract.rule import Case
 from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding
-from dispatch_audit.pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import NACKED, PASSED, RETURNED
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.replay.verdicts.overtaking import passes_a_leaver

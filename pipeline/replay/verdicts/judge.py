@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.contract.rules import (
 )
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
-from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 
 Rows: TypeAlias = list[dict[str, Any]]

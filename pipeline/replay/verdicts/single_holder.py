@@ -7,7 +7,8 @@ distinguishes that bug from another fault, so two holders are a violation there.
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
-from dispatch_audit.pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 

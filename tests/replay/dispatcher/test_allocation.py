@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.policy import Policy
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP
 
 HASHES = 65_536

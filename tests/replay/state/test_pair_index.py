@@ -8,7 +8,8 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.state.pair_index import NOBODY, Keys, Slots, drop, empty_table, find, put
+from dispatch_audit.pipeline.replay.state.pair_index import Keys, Slots, drop, empty_table, find, put
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 
 Pair = tuple[int, int]
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     MAYBE_SKIPPED,
     NACKED,
-    NOBODY,
     OVERTAKABLE,
     SENT,
     State,

@@ -9,6 +9,7 @@ when it was not.
 from typing import Final
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, OF_SUBSCRIPTION
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED
 
@@ -34,7 +35,7 @@ def note_half_full_consumer(state: SeenByBlocking, consumer: int, ts: int) -> No
 def _least_of_consumer(state: Seen, consumer: int) -> int:
     """The lowest limit that may block a consumer without rows showing it; 0: none does."""
     common = state.common
-    if common[0].consumer_said == 0 or state.limits.common[0].consumer_claim == CLAIM_DISREGARDED:
+    if common[0].consumer_said == 0 or state.limits.claims[OF_CONSUMER].claim == CLAIM_DISREGARDED:
         return OF_CONSUMER_MIN
     # What the broker counts and rows do not show may have reached a limit that a row says, too.
     return int(common[0].blocks_at) if state.consumers[consumer].uncounted > 0 else 0
@@ -66,6 +67,6 @@ def note_half_full_subscription(state: SeenByBlocking, ts: int) -> None:
 def may_be_half_full(state: Seen, unacked: int) -> bool:
     """Whether so many unacknowledged messages are half of what may be the limit of the subscription, or more."""
     common, least = state.common, OF_SUBSCRIPTION_MIN
-    if common[0].subscription_said == 1 and state.limits.common[0].subscription_claim != CLAIM_DISREGARDED:
+    if common[0].subscription_said == 1 and state.limits.claims[OF_SUBSCRIPTION].claim != CLAIM_DISREGARDED:
         least = common[0].unacked_limit
     return bool(0 < least <= 2 * unacked)

@@ -20,8 +20,9 @@ from dispatch_audit.pipeline.replay.blocking.unshown.half_full import may_be_hal
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US, PERIOD_US
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.memories import WAIT
+from dispatch_audit.pipeline.replay.state.records import record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of, record_of
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 UNSHOWN_UNACKED: Final = "unacked_limit_consumer"
 UNSHOWN_IN_REPLAY: Final = "look_ahead_limit"

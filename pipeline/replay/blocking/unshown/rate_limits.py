@@ -18,7 +18,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 HORIZON_US: Final = 20_000_000
 """How long after a pause dispatches may still show that a rate limit caused it."""

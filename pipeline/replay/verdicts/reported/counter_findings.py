@@ -7,7 +7,7 @@ of permits; where a consumer left before, permits below zero have no other cause
 
 from dispatch_audit.pipeline.contract.known_bugs import remedy, titles
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
-from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import taken_between

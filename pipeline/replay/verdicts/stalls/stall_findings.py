@@ -14,7 +14,8 @@ from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
+from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (

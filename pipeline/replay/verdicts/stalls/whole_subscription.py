@@ -32,7 +32,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import not_acknowledged, perhaps_other_dispatcher

@@ -1,0 +1,78 @@
+"""Arrays of integer records, which compiled functions can take and the interpreter can show."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Records: TypeAlias = "np.recarray[Any, Any]"
+
+NOBODY: Final = -1
+UNKNOWN: Final = -1
+
+_NONE: Final[Mapping[str, int]] = {}
+
+
+class RecordKind:
+    """A kind of records: its fields, their first values, and which of them are still true after a gap.
+
+    Attributes:
+        dtype: the fields, in 64 bits, or in 32 if they are narrow.
+    """
+
+    __slots__ = ("_first", "_lasting", "dtype")
+
+    def __init__(
+        self,
+        fields: Mapping[str, int],
+        *,
+        lasting: Mapping[str, int] = _NONE,
+        narrow: Mapping[str, int] = _NONE,
+    ) -> None:
+        """Takes fields and their first values; those that are not lasting begin anew after a gap."""
+        wide = {**fields, **lasting}
+        self.dtype = np.dtype([*((name, np.int64) for name in wide), *((name, np.int32) for name in narrow)])
+        self._first = np.array([(*wide.values(), *narrow.values())], dtype=self.dtype)
+        self._lasting = (*lasting,)
+
+    def new(self, count: int) -> Records:
+        """Records with the first values."""
+        return np.repeat(self._first, count).view(np.recarray)
+
+    def free(self, slots: int) -> Records:
+        """Free slots: every field is UNKNOWN; the first field marks a slot as free."""
+        return np.full(slots * self.dtype.itemsize, -1, dtype=np.int8).view(self.dtype).view(np.recarray)
+
+    def after_gap(self, before: Records) -> Records:
+        """The records after a gap, in which rows of entries are missing."""
+        found = self.new(len(before))
+        for name in self._lasting:
+            found[name] = before[name]
+        return found
+
+
+def record_of(records: Any, kind: RecordKind, at: int = 0) -> Any:
+    """One of the records, to be read and set by name: record arrays look up each name in Python, which is slow."""
+    return np.frombuffer(records, kind.dtype)[at]
+
+
+def together(parts: Sequence[Records]) -> Records:
+    """The records of all parts, one after the other, as numpy would take them together field by field."""
+    raw = np.concatenate([part.view(np.ndarray).view(np.uint8) for part in parts])
+    records: Records = raw.view(parts[0].dtype).view(np.recarray)
+    return records
+
+
+def first_of(records: Records, count: int) -> Records:
+    """A copy of the first records; a record array that is cut by itself looks up its type twice on the way."""
+    found: Records = records.view(np.ndarray)[:count].copy().view(np.recarray)
+    return found
+
+
+def chosen(records: Records, index: NDArray[Any]) -> Records:
+    """The records that an index or a mask selects; numpy copies records field by field, and this copies them whole."""
+    whole = records.view(np.ndarray).view(np.dtype((np.void, records.dtype.itemsize)))
+    found: Records = whole[index].view(records.dtype).view(np.recarray)
+    return found
