@@ -26,7 +26,7 @@ from report_rows import (
 )
 from rich.console import Console
 
-from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.report.answers import answers_on, answers_on_all
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
@@ -430,7 +430,7 @@ def test_waiting_is_worth_a_look_if_it_was_long_or_many_waited(
 
 
 def test_every_cause_of_waiting_has_a_next_step() -> None:
-    assert set(STEPS) == set(CAUSES) - {"ready"}
+    assert set(STEPS) == {cause.word for cause in Cause} - {"ready"}
     for cause in STEPS:
         run = replace(BROKEN, verdict="clean", refused={}, blocks=(replace(BLOCK, cause=cause, consumer=None),))
         assert "entry 7:118" in next_of(run)

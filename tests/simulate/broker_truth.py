@@ -11,7 +11,7 @@ from typing import Final
 
 from drawn_schedules import DELAYED_DELIVERY, PER_CONSUMER
 
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.policies.recently_joined import RecentlyJoinedPolicy

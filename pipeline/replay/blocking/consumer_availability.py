@@ -9,11 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
+from dispatch_audit.pipeline.replay.blocking.durations import blocked_on_unacked_us, look_ahead_us, unserved_us
 from dispatch_audit.pipeline.replay.blocking.unshown.half_full import blocked_until_ts, note_half_full_consumer
-from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.availability import READY, unserved_us
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -35,14 +34,14 @@ def update_availability(
 ) -> None:
     """Updates the cause for which a consumer can be sent nothing; see `flow_control.note_capacity`."""
     consumers, waits = state.consumers, state.waits.consumers
-    cause, blocks_at = READY, state.common[0].blocks_at
+    cause, blocks_at = Cause.READY, state.common[0].blocks_at
     note_half_full_consumer(state, consumer, point.ts_us)
     by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
     if withheld or (blocks_at > 0 and consumers[consumer].unacked + waits[consumer].counts_more >= blocks_at):
-        cause = UNACKED_LIMIT_CONSUMER
+        cause = Cause.UNACKED_LIMIT_CONSUMER
     elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
-        cause = NO_PERMITS
+        cause = Cause.NO_PERMITS
     if cause != waits[consumer].cause:
         waits[consumer].former = waits[consumer].cause
         end_unavailability(state, out, consumer, point, ended_by, report_min_us)
@@ -68,8 +67,8 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: Trac
         if max(seen["sent_ts"], seen["gave_up_ts"]) > point.ts_us - _IN_FLIGHT_US:
             continue
         wait["counts_more"] = min(max(counted - seen["unacked"], 0), seen["uncounted"])
-        if 0 < blocks_at <= seen["unacked"] + wait["counts_more"] and wait["cause"] == READY:
-            wait["former"], wait["cause"] = READY, UNACKED_LIMIT_CONSUMER
+        if 0 < blocks_at <= seen["unacked"] + wait["counts_more"] and wait["cause"] == Cause.READY:
+            wait["former"], wait["cause"] = Cause.READY, Cause.UNACKED_LIMIT_CONSUMER
             wait["cause_seq"], wait["cause_ts"] = point
             wait["unserved_since_ts"] = wait["unserved_since_ts"] or point.ts_us
 
@@ -78,7 +77,7 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: Trac
 def _note_unserved(state: SeenByBlocking, consumer: int, ts: int) -> None:
     """Adds up the time for which the broker does not read for a consumer."""
     waits = state.waits.consumers
-    if waits[consumer].cause != READY or state.consumers[consumer].blocked == 1:
+    if waits[consumer].cause != Cause.READY or state.consumers[consumer].blocked == 1:
         if waits[consumer].unserved_since_ts == 0:
             waits[consumer].unserved_since_ts = ts
     elif waits[consumer].unserved_since_ts > 0:
@@ -93,10 +92,10 @@ def end_unavailability(
     """Ends the interval in which a consumer could be sent nothing, if there is one, and reports it."""
     waits = state.waits.consumers
     cause = waits[consumer].cause
-    waits[consumer].cause = READY
-    if cause != READY:
+    waits[consumer].cause = Cause.READY
+    if cause != Cause.READY:
         waits[consumer].unavailable_us += point.ts_us - waits[consumer].cause_ts
-    if cause == READY or point.ts_us - waits[consumer].cause_ts < report_min_us:
+    if cause == Cause.READY or point.ts_us - waits[consumer].cause_ts < report_min_us:
         return
     since = TracePoint(waits[consumer].cause_seq, waits[consumer].cause_ts)
     new_interval(out, cause, consumer, UNKNOWN, since, point, ended_by)
@@ -264,5 +263,5 @@ def note_head_read(state: SeenByBlocking, at: int, point: TracePoint) -> None:
 @compiled
 def begin_hash(state: SeenByBlocking, at: int) -> None:
     """Begins the memory of a hash that gets a slot."""
-    state.waits.hashes[at].why = READY
+    state.waits.hashes[at].why = Cause.READY
     state.waits.hashes[at].read_ts = UNKNOWN

@@ -16,12 +16,6 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
-from dispatch_audit.pipeline.replay.blocking.causes import (
-    DISPATCH_RATE_LIMIT,
-    NAMES,
-    NO_PERMITS,
-    UNACKED_LIMIT_CONSUMER,
-)
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED, note_reported
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
@@ -45,6 +39,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     DispatchRate,
     SettingsInForce,
 )
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
@@ -65,7 +60,7 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 _moves_in_use = EntryPoint(moves_in_use)
 
 # Causes of a consumer; the others are causes of a hash.
-_CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
+_CONSUMER_CAUSES = (Cause.NO_PERMITS, Cause.UNACKED_LIMIT_CONSUMER)
 
 # The number of moves of one hash that are remembered.
 _MOVES_MAX = 16
@@ -383,7 +378,7 @@ class BlockingMonitor:
         facts = partial(self._facts, state, ended)
         self._note_stalls(self._watch.before_change(state, at, interval.ended_by, facts))
         reported = self._watch.reported_since_rewound
-        self._note_all(blocked_consumer(state, row["consumer"], NAMES[row["cause"]], interval, reported))
+        self._note_all(blocked_consumer(state, row["consumer"], Cause(row["cause"]).word, interval, reported))
 
     def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         by_others = row["passed_by"] != row["consumer"]
@@ -448,7 +443,7 @@ class BlockingMonitor:
 def _limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
     """The stall as the pause of a rate limit."""
     told = {name: value for name, value in stall.detail.items() if name not in _OF_STALLS}
-    return stall._replace(cause=NAMES[DISPATCH_RATE_LIMIT], blocking=NOBODY, detail={**told, **limit})
+    return stall._replace(cause=Cause.DISPATCH_RATE_LIMIT.word, blocking=NOBODY, detail={**told, **limit})
 
 
 def _hash_wait(row: _Row, interval: Interval) -> Blocked:
@@ -456,5 +451,5 @@ def _hash_wait(row: _Row, interval: Interval) -> Blocked:
     head = ((row["ledger"], row["entry"]),)
     nothing: dict[str, object] = {}
     waited = row["waiting"], row["waited_us"]
-    cause = NAMES[row["cause"]]
+    cause = Cause(row["cause"]).word
     return Blocked("hash", cause, row["hash"], row["consumer"], NOBODY, interval, *waited, head, nothing)

@@ -14,10 +14,10 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
-from dispatch_audit.pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
 from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
@@ -181,7 +181,7 @@ def _intervals(state: Seen, held: _Waiting, at: TracePoint, ended_by: int) -> li
     return [
         Blocked(
             "consumer",
-            NAMES[RECENTLY_JOINED],
+            Cause.RECENTLY_JOINED.word,
             UNKNOWN,
             held.place,
             holder,

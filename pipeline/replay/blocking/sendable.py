@@ -15,11 +15,10 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_aft
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, reported_as_read
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.availability import READY
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import MAYBE_SKIPPED, SENT, common_of
+from dispatch_audit.pipeline.replay.state.state import MAYBE_SKIPPED, READ_US, SENT, common_of
 
 Mask = NDArray[np.bool_]
 
@@ -52,7 +51,7 @@ class Ended(NamedTuple):
 def causes(state: Seen, since_us: int, ended: Ended | None) -> Ints:
     """Why each consumer can be sent nothing now, or could not later than `since_us`; of `ended`, why until now."""
     waits: Any = state.waits.consumers.view(np.ndarray)
-    lately = (waits["cause"] == READY) & (waits["cause_ts"] > since_us)
+    lately = (waits["cause"] == Cause.READY) & (waits["cause_ts"] > since_us)
     found: Ints = np.where(lately, waits["former"], waits["cause"])
     if ended is not None:
         found[ended.consumer] = ended.cause
@@ -68,7 +67,9 @@ def cannot_be_sent(state: Seen, since_us: int, reported: Reported, ended: Ended 
     """
     consumers: Any = state.consumers.view(np.ndarray)
     cannot: Mask = (
-        (causes(state, since_us, ended) != READY) | (consumers["blocked"] == 1) | (consumers["unblocked_ts"] > since_us)
+        (causes(state, since_us, ended) != Cause.READY)
+        | (consumers["blocked"] == 1)
+        | (consumers["unblocked_ts"] > since_us)
     )
     if reported.short:
         short = np.array(sorted(reported.short))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, Reported
 from dispatch_audit.pipeline.replay.blocking.stalls import (
     Facts,
@@ -22,6 +21,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls import (
 )
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE, BY_RESET
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
@@ -217,7 +217,7 @@ class StallWatch:
         skipped = self._ended_by_skip(interval.from_ts)
         before, self._explained, self._unexplained = self._unexplained, None, None
         self._explained_until_us = _LONG_AGO_US
-        explained = found is None or found.cause != NAMES[UNEXPLAINED]
+        explained = found is None or found.cause != Cause.UNEXPLAINED.word
         if before is not None and before.span.from_ts == interval.from_ts:
             if explained:
                 # What explains the rest of the time does not explain the time before.
@@ -256,7 +256,7 @@ class StallWatch:
 def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:
     """A stall that goes up to a dispatch which nothing has brought about lately."""
     # With other causes it waits for an acknowledgement.
-    if stall.span.to_ts != at.ts_us or stall.cause not in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
+    if stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):
         return stall
     return stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
 

@@ -23,19 +23,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     waiters,
 )
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
-from dispatch_audit.pipeline.replay.blocking.causes import (
-    ACK_HOLES_LIMIT,
-    DRAINING,
-    DRAINING_STUCK,
-    LOOK_AHEAD_LIMIT,
-    NAMES,
-    NO_OWNER,
-    NO_PERMITS,
-    RECENTLY_JOINED,
-    UNACKED_LIMIT_CONSUMER,
-    UNACKED_LIMIT_SUBSCRIPTION,
-    UNEXPLAINED,
-)
 from dispatch_audit.pipeline.replay.blocking.sendable import (
     Ended,
     HeldBack,
@@ -69,7 +56,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
-from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
@@ -132,9 +119,9 @@ def stalled(state: Seen, interval: Interval, situation: Situation) -> Blocked | 
     consumers_connected = int(np.count_nonzero(connected))
     is_unavailable = connected & cannot_be_sent(state, since_us, situation.reported, situation.facts.ended)
     # Not who has permits now that it is over.
-    with_permits = int(np.count_nonzero(connected & (causes(state, since_us, situation.facts.ended) == READY)))
+    with_permits = int(np.count_nonzero(connected & (causes(state, since_us, situation.facts.ended) == Cause.READY)))
     if not consumers_connected or bool(np.all(waiting.owner == NOBODY)):
-        cause, blocking = NAMES[NO_OWNER], NOBODY
+        cause, blocking = Cause.NO_OWNER.word, NOBODY
     else:
         hash_at = waiting.hash_at
         lately = state.waits.hashes.view(np.ndarray)["clear_ts"][hash_at] > since_us
@@ -147,7 +134,7 @@ def stalled(state: Seen, interval: Interval, situation: Situation) -> Blocked | 
         held = held_up(state, waiting, is_unavailable, since_us)
         cause, blocking = _cause(state, waiting, held, free, consumers_connected, unavailable, situation, interval)
     # The limit of the subscription is that of all its consumers together.
-    by_all = cause == NAMES[UNACKED_LIMIT_SUBSCRIPTION]
+    by_all = cause == Cause.UNACKED_LIMIT_SUBSCRIPTION.word
     roots = oldest_held_by_all(state) if by_all else oldest_held(state, blocking, interval.to_seq)
     roots = roots or oldest(state, waiting.slot)
     common = common_of(state)
@@ -163,7 +150,7 @@ def stalled(state: Seen, interval: Interval, situation: Situation) -> Blocked | 
     for_blocking = waiting.where(waiting.owner == blocking)
     detail["hashes"] = largest(for_blocking.hash, for_blocking.waited_us(interval))
     detail["waiting_for_it"] = for_blocking.slot.size
-    if cause == NAMES[UNEXPLAINED]:
+    if cause == Cause.UNEXPLAINED.word:
         held, perhaps_held = held_back(state, free, situation.facts.held_back, situation.reported)
         detail["joins_known"] = not bool(perhaps_held.all())
         free = free.where(~held)
@@ -181,7 +168,7 @@ def stalled(state: Seen, interval: Interval, situation: Situation) -> Blocked | 
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
         detail["owners_matter"] = bool(unavailable) or not bool(unheld.any())
-    if cause == NAMES[RECENTLY_JOINED]:
+    if cause == Cause.RECENTLY_JOINED.word:
         recent = state.waits.consumers.view(np.ndarray)["recent"]
         detail["recently_joined"] = int(np.count_nonzero(connected & (recent == 1)))
     waited_us = int(waiting.waited_us(interval).sum())
@@ -219,7 +206,7 @@ def unexplained_end(state: Seen, interval: Interval, situation: Situation) -> tu
 
 def is_finding(interval: Blocked) -> bool:
     """Whether the interval breaks rule `stalled`."""
-    return interval.scope == "subscription" and interval.cause == NAMES[UNEXPLAINED]
+    return interval.scope == "subscription" and interval.cause == Cause.UNEXPLAINED.word
 
 
 @checkpointed("stall_kind")
@@ -267,7 +254,7 @@ def kind_of(stall: Blocked) -> StallKind:
 def _replay_head(state: Seen, since_us: int, situation: Situation) -> ReplayHead:
     """What keeps the older dispatcher at the head of replay; it picks min(permits, batch) entries of it (6.2)."""
     consumers: Any = state.consumers.view(np.ndarray)
-    ready = (consumers["connected"] == 1) & (causes(state, since_us, situation.facts.ended) == READY)
+    ready = (consumers["connected"] == 1) & (causes(state, since_us, situation.facts.ended) == Cause.READY)
     permits = int(np.maximum(consumers["permits"][ready], 0).sum())
     batch = situation.facts.limits.read_batch or READ_BATCH
     return ReplayHead(max(min(permits, batch), 1), situation.facts.out_of_order)
@@ -377,32 +364,32 @@ def _cause(
     `held` says which entries something holds up, `free` are those that could have been sent for long, and had to be.
     """
     consumers = state.consumers.view(np.ndarray)
-    cause, blocking, since_us = NAMES[UNEXPLAINED], NOBODY, _since_us(interval, situation)
+    cause, blocking, since_us = Cause.UNEXPLAINED.word, NOBODY, _since_us(interval, situation)
     skipped = may_be_skipped(state, waiting, situation.reported)
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, unavailable)
         if blocking == NOBODY:
-            return NAMES[DRAINING], _holder(state, waiting.where(waiting.drains))
+            return Cause.DRAINING.word, _holder(state, waiting.where(waiting.drains))
         of_each = causes(state, since_us, situation.facts.ended)
-        no_permits = of_each[blocking] == NO_PERMITS
-        cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
+        no_permits = of_each[blocking] == Cause.NO_PERMITS
+        cause = (Cause.NO_PERMITS if no_permits else Cause.UNACKED_LIMIT_CONSUMER).word
     elif _explained_by_joins(state, waiting, free, situation, interval):
-        cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.facts.held_back.until[0][1])
+        cause, blocking = Cause.RECENTLY_JOINED.word, _oldest_holder(state, situation.facts.held_back.until[0][1])
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
             blocking = situation.facts.held_back.holder
     elif _look_ahead_reached(state, waiting.where(held & ~skipped), free, connected, situation, since_us):
-        cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
+        cause, blocking = Cause.LOOK_AHEAD_LIMIT.word, most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
     elif _unowned_ahead(state, waiting, free, situation, interval):
-        cause = NAMES[NO_OWNER]
+        cause = Cause.NO_OWNER.word
     elif _paused_on_ack_state(state, free, situation):
-        cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _AFTER_ALL)
+        cause, blocking = Cause.ACK_HOLES_LIMIT.word, _oldest_holder(state, _AFTER_ALL)
     elif not _was_any_read(state, free, situation) and _subscription_was_full(state, interval, situation.reported):
-        cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers["unacked"]))
+        cause, blocking = Cause.UNACKED_LIMIT_SUBSCRIPTION.word, int(np.argmax(consumers["unacked"]))
     elif not situation.facts.held_back.applies and _are_stuck(state, free, situation):
-        cause, blocking = NAMES[DRAINING_STUCK], int(state.hashes.view(np.ndarray)["drained_from"][free.hash_at[0]])
+        cause, blocking = Cause.DRAINING_STUCK.word, int(state.hashes.view(np.ndarray)["drained_from"][free.hash_at[0]])
     return cause, blocking
 
 

@@ -8,21 +8,15 @@ interval of the owner (`consumer_availability`).
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.blocking.causes import (
-    DELAYED_DELIVERY,
-    LOOK_AHEAD_LIMIT,
-    NACK_DELAY,
-    NO_OWNER,
-    NOT_READ_YET,
-    OVERDUE,
-    RECENTLY_JOINED,
-    REPLAY_QUEUE,
-    UNACKED_LIMIT_CONSUMER,
-    UNACKED_LIMIT_SUBSCRIPTION,
+from dispatch_audit.pipeline.replay.blocking.durations import (
+    blocked_on_unacked_us,
+    look_ahead_us,
+    unavailable_us,
+    unserved_us,
 )
 from dispatch_audit.pipeline.replay.blocking.unshown.half_full import note_half_full_subscription
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us, unserved_us
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -57,20 +51,6 @@ def note_limits(state: SeenByBlocking, ts: int) -> None:
 
 
 @compiled
-def look_ahead_us(state: Seen, ts: int) -> int:
-    """The total time for which the look-ahead limit has been reached."""
-    since = state.waits.common[0].look_ahead_since_ts
-    return int(state.waits.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
-
-
-@compiled
-def blocked_on_unacked_us(state: Seen, ts: int) -> int:
-    """The total time for which the subscription has been blocked on unacknowledged messages."""
-    since = state.waits.common[0].blocked_on_unacked_since_ts
-    return int(state.waits.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
-
-
-@compiled
 def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     """Notes that the hash could be served from here on."""
     hashes, waits = state.hashes, state.waits.hashes
@@ -87,7 +67,7 @@ def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
 @compiled
 def may_go_on(state: Seen, at: int, ts: int, report_min_us: int) -> bool:
     """Whether a wait that begins at a time, or later, may belong to the open interval of a hash."""
-    return bool(state.waits.hashes[at].why != READY and ts - state.waits.hashes[at].why_to_ts <= report_min_us)
+    return bool(state.waits.hashes[at].why != Cause.READY and ts - state.waits.hashes[at].why_to_ts <= report_min_us)
 
 
 @compiled
@@ -98,14 +78,14 @@ def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ende
     """
     hashes, waits = state.hashes, state.waits.hashes
     waited_us = point.ts_us - waits[at].clear_ts
-    cause = READY
+    cause = Cause.READY
     if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= report_min_us:
         owner = hashes[at].owner
         if owner >= 0:
             waited_us -= unavailable_us(state, owner, point.ts_us) - waits[at].clear_unavailable_us
         if waited_us >= report_min_us:
             cause = _cause(state, at, waited_us, point.ts_us)
-    if cause != waits[at].why or (cause != READY and not may_go_on(state, at, waits[at].clear_ts, report_min_us)):
+    if cause != waits[at].why or (cause != Cause.READY and not may_go_on(state, at, waits[at].clear_ts, report_min_us)):
         end_wait(state, out, at)
         waits[at].why = cause
         waits[at].why_seq = waits[at].clear_seq
@@ -116,9 +96,9 @@ def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ende
         head = _head(state, at, point.ts_us - waited_us // 2)
         waits[at].why_ledger = state.entries[head].ledger
         waits[at].why_entry = state.entries[head].entry
-    if cause != READY:
+    if cause != Cause.READY:
         waits[at].why_us += hashes[at].idle_us - waits[at].clear_idle_us
-        waited = hashes[at].waiting if cause == DELAYED_DELIVERY else hashes[at].came - waits[at].why_came
+        waited = hashes[at].waiting if cause == Cause.DELAYED_DELIVERY else hashes[at].came - waits[at].why_came
         waits[at].why_entries = max(waits[at].why_entries, waited)
         waits[at].why_to_seq = point.seq
         waits[at].why_to_ts = point.ts_us
@@ -155,27 +135,27 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> int:
     half_us = waited_us // 2
     owner, head = hashes[at].owner, _head(state, at, ts - half_us)
     marks = state.entries[head].marks
-    cause = NOT_READ_YET
+    cause = Cause.NOT_READ_YET
     if owner == NOBODY:
-        cause = NO_OWNER
+        cause = Cause.NO_OWNER
     elif hashes[at].ready == 0:
-        cause = DELAYED_DELIVERY
+        cause = Cause.DELAYED_DELIVERY
     elif marks & OVERTAKABLE != 0 and marks & (DUE | SENT) != DUE:
-        cause = NACK_DELAY
+        cause = Cause.NACK_DELAY
     elif _delayed_us(state, at, head, ts, waited_us) > half_us:
-        cause = DELAYED_DELIVERY
+        cause = Cause.DELAYED_DELIVERY
     elif owner != UNLOOKED and state.waits.consumers[owner].recent == 1:
-        cause = RECENTLY_JOINED
+        cause = Cause.RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
-        cause = UNACKED_LIMIT_CONSUMER
+        cause = Cause.UNACKED_LIMIT_CONSUMER
     elif marks & (DUE | SENT) == DUE:
-        cause = OVERDUE
+        cause = Cause.OVERDUE
     elif marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
-        cause = REPLAY_QUEUE
+        cause = Cause.REPLAY_QUEUE
     elif look_ahead_us(state, ts) - waits[at].clear_look_ahead_us >= half_us:
-        cause = LOOK_AHEAD_LIMIT
+        cause = Cause.LOOK_AHEAD_LIMIT
     elif blocked_on_unacked_us(state, ts) - waits[at].clear_full_us >= half_us:
-        cause = UNACKED_LIMIT_SUBSCRIPTION
+        cause = Cause.UNACKED_LIMIT_SUBSCRIPTION
     return cause
 
 
@@ -204,7 +184,7 @@ def _ready_ts(state: Seen, slot: int) -> int:
 def end_wait(state: SeenByBlocking, out: Output, at: int) -> None:
     """Reports the open interval of a hash, if there is one; it ended when `explain` was last called."""
     hashes, waits = state.hashes, state.waits.hashes
-    if waits[at].why == READY:
+    if waits[at].why == Cause.READY:
         return
     since = TracePoint(waits[at].why_seq, waits[at].why_ts)
     until = TracePoint(waits[at].why_to_seq, waits[at].why_to_ts)
@@ -214,4 +194,4 @@ def end_wait(state: SeenByBlocking, out: Output, at: int) -> None:
     report[row].waited_us = waits[at].why_us
     report[row].ledger = waits[at].why_ledger
     report[row].entry = waits[at].why_entry
-    waits[at].why = READY
+    waits[at].why = Cause.READY

@@ -33,8 +33,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     State,
 )
 
-ACK_END = int(Code.ACK_END)
-
 
 @compiled
 def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
@@ -56,7 +54,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         note_without_publish(state, slot)
         if state.common[0].unseen_until_ts != UNKNOWN:
             state.entries[slot].marks |= BEFORE_RESET
-    if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
+    if events.code[i] == Code.ACK_END and state.entries[slot].marks & SETTLING != 0:
         ack_completed(state, slot)
         return
     state.entries[slot].marks |= COUNT_LOST
@@ -73,7 +71,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
             out.findings[row].other_seq = state.entries[slot].sent_seq
             out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
             out.findings[row].key_id = state.entries[slot].key_id
-    if events.code[i] == ACK_END:
+    if events.code[i] == Code.ACK_END:
         # Only the late side is recorded: it may have taken effect before a dispatch that was reported because of it.
         withdraw(state, out, slot, point.ts_us - rows.policy.skew_us, point.seq)
     else:

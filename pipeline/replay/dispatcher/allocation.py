@@ -30,7 +30,6 @@ IN_FLIGHT_US = 10_000_000
 _IN_USE_MIN = 1024
 # How a sweep finds a hash: without an entry (0), with such as are kept for a read in flight, or with open ones.
 _KEPT, _OPEN = 1, 2
-_ACK_PART_START, _ACK_PART_END = int(Code.ACK_PART_START), int(Code.ACK_PART_END)
 
 
 class Need(NamedTuple):
@@ -272,7 +271,7 @@ def needed(events: Events) -> tuple[int, int, int]:
             if ledger != latest:
                 ledgers, latest = ledgers + 1, ledger
         # At the first word of an ack set room is made for all its words.
-        if events.code[row] in (_ACK_PART_START, _ACK_PART_END) and events.word[row] == 0:
+        if events.code[row] in (Code.ACK_PART_START, Code.ACK_PART_END) and events.word[row] == 0:
             words += int(events.words_left[row]) + 1
     return entries, words, ledgers
 

@@ -6,11 +6,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.causes import (
-    NAMES,
-    UNACKED_LIMIT_CONSUMER,
-    UNACKED_LIMIT_SUBSCRIPTION,
-)
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     READ_BATCH,
@@ -18,7 +13,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
 )
-from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, LIMIT
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
@@ -38,14 +33,18 @@ class _Limit(NamedTuple):
     at_most: str
     blocks_at: str
     said: str
-    cause: int
+    cause: Cause
 
 
 # By `OF_CONSUMER` and `OF_SUBSCRIPTION`.
 _LIMITS: Final = (
-    _Limit(UNACKED_PER_CONSUMER, "unacked_max", "blocks_at", "consumer_said", UNACKED_LIMIT_CONSUMER),
+    _Limit(UNACKED_PER_CONSUMER, "unacked_max", "blocks_at", "consumer_said", Cause.UNACKED_LIMIT_CONSUMER),
     _Limit(
-        UNACKED_PER_SUBSCRIPTION, "subscription_max", "unacked_limit", "subscription_said", UNACKED_LIMIT_SUBSCRIPTION
+        UNACKED_PER_SUBSCRIPTION,
+        "subscription_max",
+        "unacked_limit",
+        "subscription_said",
+        Cause.UNACKED_LIMIT_SUBSCRIPTION,
     ),
 )
 LIMITED: Final[Mapping[str, int]] = {limit.setting: limited for limited, limit in enumerate(_LIMITS)}
@@ -139,11 +138,11 @@ def disregard(state: State, out: Output) -> list[ContradictedLimit]:
         most_by = record_of(state.limits.common, LIMIT)["most_by"] if limited == OF_CONSUMER else NOBODY
         at = TracePoint(int(claim["contradicted_seq"]), int(claim["contradicted_ts"]))
         counts = (int(claim[name]) for name in ("passed_seq", "passes", "held_back", "most"))
-        found.append(ContradictedLimit(limit.setting, NAMES[limit.cause], at, *counts, int(most_by)))
+        found.append(ContradictedLimit(limit.setting, limit.cause.word, at, *counts, int(most_by)))
         claim["claim"] = CLAIM_DISREGARDED
         common[limit.at_most] = common[limit.blocks_at] = 0
         waits = state.waits.hashes.view(np.ndarray)
-        waits["why"][waits["why"] == limit.cause] = READY
+        waits["why"][waits["why"] == limit.cause] = Cause.READY
         if limited == OF_CONSUMER:
             _unblock_all(state)
         else:
@@ -158,7 +157,7 @@ def _unblock_all(state: State) -> None:
     consumers["permits"] += consumers["withheld"]
     consumers["withheld"] = consumers["blocked"] = 0
     causes = state.waits.consumers.view(np.ndarray)["cause"]
-    causes[causes == UNACKED_LIMIT_CONSUMER] = READY
+    causes[causes == Cause.UNACKED_LIMIT_CONSUMER] = Cause.READY
 
 
 def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us: int) -> None:

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, expl
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
@@ -96,7 +96,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     if marks != WAITING | DUE or hashes[at].away == 1 or owner < 0:
         return
     # For one that is blocked on unacknowledged messages the broker does not read (4.14).
-    if waits[owner].cause != READY or state.consumers[owner].blocked == 1:
+    if waits[owner].cause != Cause.READY or state.consumers[owner].blocked == 1:
         return
     from_ts = max(entries[slot].due_ts, hashes[at].free_ts, waits[owner].cause_ts, state.consumers[owner].unblocked_ts)
     if point.ts_us - from_ts >= longest_us:

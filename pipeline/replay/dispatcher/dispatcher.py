@@ -36,7 +36,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Sna
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
 from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_state
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
-from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
@@ -257,9 +257,9 @@ class Dispatcher:
     def short_until_us(self, number: int, at: TracePoint) -> int:
         """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
         consumer = self._state.waits.consumers.view(np.ndarray)[self.consumers.of[number]]
-        if consumer["cause"] != READY:
+        if consumer["cause"] != Cause.READY:
             return at.ts_us
-        return int(consumer["cause_ts"]) if consumer["former"] != READY else UNKNOWN
+        return int(consumer["cause_ts"]) if consumer["former"] != Cause.READY else UNKNOWN
 
     def begin_leaving(self, number: int) -> None:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""

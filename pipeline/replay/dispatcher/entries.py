@@ -6,7 +6,6 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
-from dispatch_audit.pipeline.replay.state.read_position import was_read
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -84,6 +83,13 @@ def free_slot(state: State, slot: int) -> None:
     entries[slot].ledger = UNKNOWN
     state.entries_free[common[0].free_entries] = slot
     common[0].free_entries += 1
+
+
+@compiled
+def was_read(state: State, ledger: int, entry: int) -> bool:
+    """Whether the broker has certainly read a position: at least up to the highest one that was dispatched."""
+    common = state.common
+    return bool((ledger, entry) <= (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry))
 
 
 @compiled

@@ -72,20 +72,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     State,
 )
 
-PUBLISH = int(Code.PUBLISH)
-PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
-DISPATCH_START = int(Code.DISPATCH_START)
-DISPATCH_END = int(Code.DISPATCH_END)
-ACK_START = int(Code.ACK_START)
-ACK_END = int(Code.ACK_END)
-ACK_PART_START = int(Code.ACK_PART_START)
-ACK_PART_END = int(Code.ACK_PART_END)
-ACK_CUMULATIVE = int(Code.ACK_CUMULATIVE)
-REDELIVER = int(Code.REDELIVER)
-REDELIVER_ALL = int(Code.REDELIVER_ALL)
-FLOW = int(Code.FLOW)
-MARK_DELETE = int(Code.MARK_DELETE)
-
 
 @compiled
 def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
@@ -114,23 +100,23 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
             out.stop[0] = stall
             return i
         code = events.code[i]
-        if code in (DISPATCH_START, DISPATCH_END):
+        if code in (Code.DISPATCH_START, Code.DISPATCH_END):
             _dispatched(state, out, rows, i)
-        elif code in (ACK_START, ACK_END):
+        elif code in (Code.ACK_START, Code.ACK_END):
             acked(state, out, rows, i)
-        elif code in (PUBLISH, PUBLISH_DELAYED):
+        elif code in (Code.PUBLISH, Code.PUBLISH_DELAYED):
             _published(state, rows, i)
-        elif code in (ACK_PART_START, ACK_PART_END):
+        elif code in (Code.ACK_PART_START, Code.ACK_PART_END):
             acked_in_part(state, out, rows, i)
-        elif code == ACK_CUMULATIVE:
+        elif code == Code.ACK_CUMULATIVE:
             report_row(out, CUMULATIVE_ACK, events, i, rows.consumers[i])
-        elif code in (REDELIVER, REDELIVER_ALL):
+        elif code in (Code.REDELIVER, Code.REDELIVER_ALL):
             _redelivered(state, out, rows, i)
-        elif code == FLOW:
+        elif code == Code.FLOW:
             grant(state, rows.consumers[i], events.value[i])
             point = TracePoint(events.seq[i], events.ts_us[i])
             note_capacity(state, out, rows.consumers[i], point, BY_FLOW, rows.policy.report_min_us)
-        elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
+        elif code == Code.MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
             releases = rows.policy.mark_delete_releases
             point = TracePoint(events.seq[i], events.ts_us[i])
             jump(state, out, events.ledger[i], events.entry[i], point, releases)
@@ -156,7 +142,7 @@ def _pass_time(state: State, out: Output, rows: Stretch, i: int) -> None:
 def _stop_for_a_stall(state: State, rows: Stretch, i: int) -> int:
     """Why the kernel has to stop in front of a row after nothing was sent for long; 0: it has not."""
     code, longest_us = rows.events.code[i], rows.policy.stall_threshold_us
-    decided = code == DISPATCH_START or (code == DISPATCH_END and state.common[0].starts_seen == 0)
+    decided = code == Code.DISPATCH_START or (code == Code.DISPATCH_END and state.common[0].starts_seen == 0)
     point = TracePoint(rows.events.seq[i], rows.events.ts_us[i])
     if decided and stalls(state, point, longest_us):
         return STALLED
@@ -172,11 +158,11 @@ def _may_end_a_stall(state: State, events: Events, i: int, longest_us: int) -> b
     ts, code = events.ts_us[i], events.code[i]
     if not may_look(state, ts, longest_us):
         return False
-    if code in (ACK_START, ACK_END, ACK_PART_START, ACK_PART_END, REDELIVER):
+    if code in (Code.ACK_START, Code.ACK_END, Code.ACK_PART_START, Code.ACK_PART_END, Code.REDELIVER):
         slot = entry_at(state, events.ledger[i], events.entry[i])
         if slot < 0 or state.entries[slot].holder < 0:
             return False
-    elif code != REDELIVER_ALL:
+    elif code != Code.REDELIVER_ALL:
         return False
     note_look(state, ts)
     return True
@@ -192,7 +178,7 @@ def _after_reset(state: State, ts: int) -> bool:
 def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
     events, consumer = rows.events, rows.consumers[i]
     point = TracePoint(events.seq[i], events.ts_us[i])
-    if events.code[i] == REDELIVER_ALL:
+    if events.code[i] == Code.REDELIVER_ALL:
         state.consumers[consumer].redeliver_ts = events.ts_us[i]
         return_all(state, out, consumer, point, BY_REDELIVER, rows.policy.skew_us)
     else:
@@ -222,7 +208,7 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         slot = new_entry(state, events, i)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         entries[slot].messages = events.value[i]
-        if events.code[i] == PUBLISH_DELAYED:
+        if events.code[i] == Code.PUBLISH_DELAYED:
             entries[slot].marks |= DELAYED
             if events.word[i] != NEVER_DUE:
                 due_ms = events.ts_us[i] // 1000 + events.word[i]
@@ -242,7 +228,7 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         # The hooks run on different threads: the entry may have been dispatched already.
         note_late_publish(state, slot)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
-        if events.code[i] == PUBLISH_DELAYED and entries[slot].marks & WAITING == 0:
+        if events.code[i] == Code.PUBLISH_DELAYED and entries[slot].marks & WAITING == 0:
             entries[slot].marks |= DELAYED
 
 
@@ -251,7 +237,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
     entries, common = state.entries, state.common
     events, hashes, policy, consumer = rows.events, rows.hashes, rows.policy, rows.consumers[i]
     slot = entry_at(state, events.ledger[i], events.entry[i])
-    if events.code[i] == DISPATCH_START:
+    if events.code[i] == Code.DISPATCH_START:
         common[0].starts_seen = 1
     elif common[0].starts_seen == 1:
         if slot >= 0:
@@ -322,7 +308,7 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     note_early(state, slot, sent.ts_us, policy.delay_tick_us)
     if vague:
         entries[slot].marks |= VAGUE
-    if rows.events.code[i] == DISPATCH_END:
+    if rows.events.code[i] == Code.DISPATCH_END:
         entries[slot].marks |= DISPATCH_CONFIRMED
     note_capacity(state, out, consumer, point, BY_DISPATCH, policy.report_min_us)
 

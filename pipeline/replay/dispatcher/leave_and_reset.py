@@ -21,7 +21,6 @@ from dispatch_audit.pipeline.replay.state.output import (
     STILL_OPEN,
     Output,
 )
-from dispatch_audit.pipeline.replay.state.read_position import rewind
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -33,6 +32,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     MAYBE_SKIPPED,
     NACKED,
     NO_RESET,
+    READ,
     RESET_BEGUN,
     RESET_ENDED,
     RESTARTED,
@@ -95,7 +95,7 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, s
         state.common[0].total_vague = 1
     return_all(state, out, consumer, point, BY_LEAVE, skew_us)
     if state.common[0].connected == 0:
-        _forget_order(state)
+        rewind(state)
         # From here on they wait for a consumer.
         state.common[0].waiting_since_seq = point.seq
         state.common[0].waiting_since_ts = point.ts_us
@@ -111,16 +111,18 @@ def counts_may_be_lost(state: State) -> None:
 
 
 @compiled
-def _forget_order(state: State) -> None:
-    """Rewinds the cursor to mark-delete: waiting entries are read anew, redelivery counts are lost (3.6, 5.8)."""
-    state.common[0].total_vague = 0
+def rewind(state: State) -> None:
+    """Rewinds the cursor to mark-delete: waiting entries are read anew, redelivery counts are lost (3.5, 3.6, 5.8)."""
+    entries, common = state.entries, state.common
+    common[0].total_vague = 0
+    common[0].highest_dispatched_ledger = UNKNOWN
+    common[0].in_replay = 0
     for at in range(state.hashes.size):
         state.hashes[at].top_ledger = UNKNOWN
-    rewind(state)
-    entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
+        entries[slot].marks &= ~READ
         entries[slot].redelivered = 0
         if entries[slot].marks & (WAITING | NACKED) == WAITING | NACKED:
             dequeue(state, slot)
@@ -189,7 +191,7 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         entries[slot].words_at = UNKNOWN
         entries[slot].marks &= DELAYED | UNPUBLISHED
         entries[slot].marks |= BEFORE_RESET
-    _forget_order(state)
+    rewind(state)
     state.common[0].mark_delete_ledger = UNKNOWN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:

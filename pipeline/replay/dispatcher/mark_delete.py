@@ -11,12 +11,16 @@ from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import ACKED, ACKED_WHILE_QUEUED, MAYBE_SKIPPED, PASSED, WAITING, State
-
-ACK_START = int(Code.ACK_START)
-ACK_END = int(Code.ACK_END)
+from dispatch_audit.pipeline.replay.state.state import (
+    ACKED,
+    ACKED_WHILE_QUEUED,
+    MAYBE_SKIPPED,
+    PASSED,
+    READ_US,
+    WAITING,
+    State,
+)
 
 
 @compiled
@@ -56,7 +60,7 @@ def new_entry(state: State, events: Events, i: int) -> int:
     ledger, entry = events.ledger[i], events.entry[i]
     note_position(state, ledger, entry)
     # After a reset consumers acknowledge entries that they got before it, at any position.
-    acknowledged = events.code[i] in (ACK_START, ACK_END)
+    acknowledged = events.code[i] in (Code.ACK_START, Code.ACK_END)
     if state.common[0].mark_delete_ledger == UNKNOWN and not (
         acknowledged and state.common[0].unseen_until_ts != UNKNOWN
     ):

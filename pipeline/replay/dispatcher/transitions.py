@@ -36,7 +36,6 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -51,6 +50,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     NOT_DUE,
     PASSED,
     READ,
+    READ_US,
     REDELIVERED,
     REPEATED,
     REPLAYED,

@@ -2,15 +2,55 @@
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.causes import CLAUSES, CLAUSES_OF_ALL, DRAINING, NAMES, UNEXPLAINED
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
+
+_CLAUSES: Mapping[str, str] = MappingProxyType(
+    {
+        Cause.NO_PERMITS.word: "{unavailable} had no permits left",
+        Cause.UNACKED_LIMIT_CONSUMER.word: (
+            "{unavailable} had reached the limit of unacknowledged messages of a consumer"
+        ),
+        Cause.NO_OWNER.word: "no consumer owned the hash",
+        Cause.NACK_DELAY.word: "a redeliver request had returned them and they were not replayed yet",
+        Cause.RECENTLY_JOINED.word: (
+            "{consumer} had joined recently and got no new entries while {holder} held older ones (known bug F5)"
+        ),
+        Cause.LOOK_AHEAD_LIMIT.word: "the replay queue had reached the look-ahead limit",
+        Cause.UNACKED_LIMIT_SUBSCRIPTION.word: "the subscription had reached its limit of unacknowledged messages",
+        Cause.REPLAY_QUEUE.word: "they were read before and were still in the replay queue",
+        Cause.DELAYED_DELIVERY.word: "the producer had asked for a delay",
+        Cause.NOT_READ_YET.word: "the broker had not read that far yet",
+        Cause.OVERDUE.word: "the delay that the producer had asked for was over and the broker did not send them",
+        Cause.DRAINING.word: "their hashes were draining from {blocking}",
+        Cause.DRAINING_STUCK.word: "their hashes had drained from {blocking} but were still not sent to the new owner",
+        Cause.UNEXPLAINED.word: "of a reason that the trace does not show",
+        Cause.DISPATCH_RATE_LIMIT.word: "the dispatch rate was limited{limit}",
+        Cause.ACK_HOLES_LIMIT.word: (
+            "the cursor had more ranges of acknowledged entries than it persists, and the dispatcher pauses until "
+            "acknowledgements close them (dispatcherPauseOnAckStatePersistentEnabled)"
+        ),
+    }
+)
+"""The clause for each cause, after "because"; the fields are consumers by their names in a text."""
+
+_CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
+    {
+        **_CLAUSES,
+        Cause.RECENTLY_JOINED.word: (
+            "consumers that had joined recently got no new entries while {holder} held older ones (known bug F5)"
+        ),
+    }
+)
+"""The same where no consumer at all was sent anything."""
 
 # The hashes of a consumer that a sentence names: those that waited most.
 _HASHES_MAX = 5
@@ -57,7 +97,7 @@ def _explanation(interval: Blocked, names: Names) -> str:
     cost = _cost(interval.entries, interval.waited_us / 1e6)
     # In the interval of a single hash no other consumer may be known: then the owner itself was unavailable.
     has_blocking = interval.blocking != NOBODY
-    why = (CLAUSES_OF_ALL if interval.scope == "subscription" else CLAUSES)[interval.cause].format(
+    why = (_CLAUSES_OF_ALL if interval.scope == "subscription" else _CLAUSES)[interval.cause].format(
         consumer=names.spoken(interval.consumer),
         blocking=names.spoken(interval.blocking),
         unavailable=names.spoken(interval.blocking if has_blocking else interval.consumer),
@@ -75,7 +115,7 @@ def _explanation(interval: Blocked, names: Names) -> str:
     permits = "" if detail["with_permits"] is None else f", {detail['with_permits']} with permits"
     connected = f"{count(int(str(detail['consumers'])), 'consumer')} connected{permits}"
     blame = ""
-    if interval.cause == NAMES[UNEXPLAINED] and interval.blocking != NOBODY:
+    if interval.cause == Cause.UNEXPLAINED.word and interval.blocking != NOBODY:
         blame = f"; the last dispatch to {names.spoken(interval.blocking)} had not reached its connection"
     elif interval.blocking != NOBODY:
         waiting = entries(int(str(detail["waiting_for_it"])))
@@ -122,7 +162,7 @@ def _waited_for_draining(episode: Any) -> Blocked:
         to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), BY_RETURN
     return Blocked(
         scope="hash",
-        cause=NAMES[DRAINING],
+        cause=Cause.DRAINING.word,
         hash=int(episode.hash),
         consumer=int(episode.new_owner),
         blocking=int(episode.holder),

@@ -8,7 +8,7 @@ the trace claims is contradicted, and nothing is judged by it any more.
 from typing import Final
 
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
-from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, OF_SUBSCRIPTION, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
@@ -293,7 +293,7 @@ def _is_any_unread(state: Seen, since_ts: int) -> bool:
         head, owner = hashes[at].queue_first, hashes[at].owner
         if hashes[at].hash < 0 or head < 0 or owner < 0 or hashes[at].away == 1:
             continue
-        ready = waits[owner].cause == READY and waits[owner].cause_ts <= since_ts
+        ready = waits[owner].cause == Cause.READY and waits[owner].cause_ts <= since_ts
         if ready and entries[head].marks & READ == 0 and entries[head].since_ts <= since_ts:
             return True
     return False

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_before
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
@@ -22,6 +21,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
     MAYBE_SKIPPED,
     NACKED,
+    READ_US,
     RESET_BEGUN,
     SETTLING,
     TRACKED,

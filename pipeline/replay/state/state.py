@@ -226,7 +226,7 @@ COMMON = RecordKind(
         "mark_delete_entry": 0,
         "floor_ledger": 0,  # the first mark-delete: acknowledgements at or below may be missing in the trace
         "floor_entry": 0,
-        "in_replay": 0,  # waiting entries that were read: at least so many are in replay
+        "in_replay": 0,  # waiting entries that were read, as dispatches show: at least so many are in replay
         "waiting": 0,  # entries that wait to be sent and are not delayed
         "waiting_since_seq": 0,  # since when there have been such entries
         "waiting_since_ts": 0,
@@ -337,6 +337,9 @@ def free_slots(rows: int) -> Ints:
     # Popped from the end, so slots are handed out in ascending order.
     return np.arange(rows - 1, -1, -1, dtype=np.int64)
 
+
+READ_US: Final = 1_000_000
+"""How long a read may be in flight: 0.7 to 40 ms were measured (contract 6.6, which allows 1 s)."""
 
 # Values of `permits_known_by`.
 BY_FLOWS: Final = 1

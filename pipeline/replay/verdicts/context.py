@@ -14,8 +14,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 

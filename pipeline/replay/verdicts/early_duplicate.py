@@ -20,9 +20,8 @@ from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_C
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
-from dispatch_audit.pipeline.replay.state.state import REPEATED, REPLAYED
+from dispatch_audit.pipeline.replay.state.state import READ_US, REPEATED, REPLAYED
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import NACKED, READ, REPLAYED, RETURNED, UNPUBLISHED, WAITING
+from dispatch_audit.pipeline.replay.state.state import NACKED, READ, READ_US, REPLAYED, RETURNED, UNPUBLISHED, WAITING
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained

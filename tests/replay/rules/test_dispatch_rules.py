@@ -4,7 +4,7 @@ import pytest
 from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import READ_US
 
 LIMIT = 3
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": LIMIT}

@@ -8,8 +8,8 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.state.pair_index import Keys, Slots, drop, empty_table, find, put
-from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.pair_index import Slots, drop, empty_table, find, put
+from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 
 Pair = tuple[int, int]
 
@@ -23,8 +23,8 @@ class Index:
 
     def __init__(self, capacity: int) -> None:
         self.table: Slots = empty_table(capacity)
-        self.a: Keys = np.full(capacity, -1, dtype=np.int64)
-        self.b: Keys = np.full(capacity, -1, dtype=np.int64)
+        self.a: Ints = np.full(capacity, -1, dtype=np.int64)
+        self.b: Ints = np.full(capacity, -1, dtype=np.int64)
         self.free = list(range(capacity))
         self.slots: dict[Pair, int] = {}
 

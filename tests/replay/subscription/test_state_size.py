@@ -15,7 +15,7 @@ CELL_BYTES_MAX = 2**31 - 1
 
 def _bytes_of_an_open_entry(entries: int) -> float:
     """In the arrays of the core, of which it fills all; nothing is gained by compression."""
-    return ENTRY.itemsize + (empty_table(entries).nbytes + free_slots(entries).nbytes) / entries
+    return ENTRY.dtype.itemsize + (empty_table(entries).nbytes + free_slots(entries).nbytes) / entries
 
 
 def _state_of_a_hung_consumer(entries: int) -> int:

@@ -20,7 +20,7 @@ from report_rows import BROKEN, FINDING
 from dispatch_audit.jobs.reports import FileFormat, ReportFile, write_reports
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, finding_views, shown_findings
 from dispatch_audit.pipeline.report.page.index import index_of
 from dispatch_audit.pipeline.report.page.next_steps import next_steps
@@ -196,7 +196,7 @@ def test_a_report_for_people_names_the_files_beside_it(page_target: Path, tmp_pa
 
 
 def test_every_cause_is_said_in_other_words_where_it_stands(outline: Outline) -> None:
-    assert set(MEANINGS) == set(CAUSES) - {"ready"}
+    assert set(MEANINGS) == {cause.word for cause in Cause} - {"ready"}
     for word in ("draining", "message-second"):
         assert word in outline.text
     assert MEANINGS["draining"] in outline.text

@@ -19,8 +19,8 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.records import Ints
+from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.replay.subscription.missing_rows import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable

@@ -1,12 +1,9 @@
-"""How long a consumer could be sent nothing: it had no permits, or too many unacknowledged messages (contract 4.14)."""
+"""For how long causes of consumers and of the subscription have been there, with the intervals that are open."""
 
-from typing import Final
-
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-
-READY: Final = 0
-"""No cause: the consumer can be sent something, or the hash has no open interval (`blocking.causes` has the others)."""
 
 
 @compiled
@@ -15,7 +12,7 @@ def unavailable_us(state: Seen, consumer: int, ts: int) -> int:
     if consumer < 0:
         return 0
     consumers = state.waits.consumers
-    open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != READY else 0
+    open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != Cause.READY else 0
     return int(consumers[consumer].unavailable_us + open_us)
 
 
@@ -31,3 +28,17 @@ def unserved_us(state: Seen, consumer: int, ts: int) -> int:
     consumers = state.waits.consumers
     since_ts = consumers[consumer].unserved_since_ts
     return int(consumers[consumer].unserved_us + (ts - since_ts if since_ts > 0 else 0))
+
+
+@compiled
+def look_ahead_us(state: Seen, ts: int) -> int:
+    """The total time for which the look-ahead limit has been reached."""
+    since = state.waits.common[0].look_ahead_since_ts
+    return int(state.waits.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
+
+
+@compiled
+def blocked_on_unacked_us(state: Seen, ts: int) -> int:
+    """The total time for which the subscription has been blocked on unacknowledged messages."""
+    since = state.waits.common[0].blocked_on_unacked_since_ts
+    return int(state.waits.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
