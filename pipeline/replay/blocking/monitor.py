@@ -20,8 +20,9 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVE
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.sendable import Ended
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
 from dispatch_audit.pipeline.replay.blocking.stall_watch import StallWatch
-from dispatch_audit.pipeline.replay.blocking.stalls import Facts, StallKind, is_finding, kind_of
+from dispatch_audit.pipeline.replay.blocking.stalls import Situation, StallKind, is_finding, kind_of
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     OwnershipMove,
     StarvedHash,
@@ -208,9 +209,9 @@ class BlockingMonitor:
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
-            self._note_stalls(self._watch.dispatched(state, at, named, partial(self._facts, state)))
+            self._note_stalls(self._watch.dispatched(state, at, named, partial(self._situation, state, None)))
         elif reason == GIVES_UP:
-            self._watch.before_release(state, at, partial(self._facts, state))
+            self._watch.before_release(state, at, partial(self._situation, state, None))
         elif reason == RELEASED:
             self.members_change(state, at, BY_ACK)
             self._note_all(self.recent.release(state, at, BY_ACK))
@@ -236,14 +237,14 @@ class BlockingMonitor:
 
     def members_change(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
-        self._note_stalls(self._watch.before_change(state, at, ended_by, partial(self._facts, state)))
+        self._note_stalls(self._watch.before_change(state, at, ended_by, partial(self._situation, state, None)))
 
     def idle_over(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
 
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
-        self._note_stalls(self._watch.over(state, at, ended_by, partial(self._facts, state)))
+        self._note_stalls(self._watch.over(state, at, ended_by, partial(self._situation, state, None)))
 
     def first_joins(self, at: TracePoint) -> None:
         """Notes that a consumer joins while none is connected: the read position was rewound."""
@@ -297,10 +298,13 @@ class BlockingMonitor:
         if self._pauses_at > 0:
             self._watch.counted(ts_us, ack_holes(state))
 
-    def _facts(self, state: SeenByBlocking, ended: Ended | None = None) -> Facts:
+    def _situation(
+        self, state: SeenByBlocking, ended: Ended | None, interval: Interval, reported: Reported, sent: Position | None
+    ) -> Situation:
         of_joins = self.recent.held_back, self.recent.out_of_order(state)
         of_rows = self._look_ahead_is_said(), self.in_force.says_rates()
-        return Facts(self.limits, *of_joins, self._pauses_at, *of_rows, ended)
+        about = interval, reported, sent, self._thresholds.stall_threshold_us
+        return Situation(*about, self.limits, *of_joins, self._pauses_at, *of_rows, ended)
 
     @property
     def _pauses_at(self) -> int:
@@ -375,8 +379,8 @@ class BlockingMonitor:
     def _available(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
         at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
-        facts = partial(self._facts, state, ended)
-        self._note_stalls(self._watch.before_change(state, at, interval.ended_by, facts))
+        situation_of = partial(self._situation, state, ended)
+        self._note_stalls(self._watch.before_change(state, at, interval.ended_by, situation_of))
         reported = self._watch.reported_since_rewound
         self._note_all(blocked_consumer(state, row["consumer"], Cause(row["cause"]).word, interval, reported))
 

@@ -55,19 +55,19 @@ class Reported(NamedTuple):
         replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
     """
 
-    replay_us: int
-    in_replay: int | None
-    position_us: int
-    read_position: Position | None
-    holes_us: int
-    ack_holes: int | None
-    mark_delete: Position | None
-    unacked_us: int
-    unacked: int | None
-    short: frozenset[int]
+    replay_us: int = 0
+    in_replay: int | None = None
+    position_us: int = 0
+    read_position: Position | None = None
+    stands_us: int = 0
+    holes_us: int = 0
+    ack_holes: int | None = None
+    mark_delete: Position | None = None
+    unacked_us: int = 0
+    unacked: int | None = None
+    short: frozenset[int] = frozenset()
     reads: bool | None = None
     replay_at_read: int = 0
-    stands_us: int = 0
 
     def read_since(self, since_us: int) -> Position | None:
         """The read position that snapshots have shown since a time; None: none shows one for so long."""
@@ -75,24 +75,16 @@ class Reported(NamedTuple):
 
     def since(self, since_us: int) -> "Reported":
         """What was reported at a time or later."""
-        return Reported(
-            self.replay_us,
-            self.in_replay if self.replay_us >= since_us else None,
-            self.position_us,
-            self.read_position if self.position_us >= since_us else None,
-            self.holes_us,
-            self.ack_holes if self.holes_us >= since_us else None,
-            self.mark_delete,
-            self.unacked_us,
-            self.unacked if self.unacked_us >= since_us else None,
-            self.short if self.unacked_us >= since_us else frozenset(),
-            self.reads if self.position_us >= since_us else None,
-            self.replay_at_read,
-            self.stands_us,
-        )
-
-
-NOTHING_REPORTED: Final = Reported(0, None, 0, None, 0, None, None, 0, None, frozenset())
+        found = self
+        if self.replay_us < since_us:
+            found = found._replace(in_replay=None)
+        if self.position_us < since_us:
+            found = found._replace(read_position=None, reads=None)
+        if self.holes_us < since_us:
+            found = found._replace(ack_holes=None)
+        if self.unacked_us < since_us:
+            found = found._replace(unacked=None, short=frozenset())
+        return found
 
 
 class ReplayHead(NamedTuple):

@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED, Reported
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
 from dispatch_audit.pipeline.replay.blocking.stalls import (
-    Facts,
     Situation,
     is_finding,
     kind_of,
@@ -32,13 +31,16 @@ _BROUGHT_ABOUT_US = 1_000_000
 _SHORT_CAUSE_US = 100_000
 _LONG_AGO_US = -NEVER
 
+SituationOf = Callable[[Interval, Reported, Position | None], Situation]
+"""Returns a situation, given the interval, what snapshots of it say, and the entry whose dispatch ends it."""
+
 
 @checkpointed("stall_watch")
 class StallWatch:
     """The present time without a dispatch, and what was seen of it.
 
-    Its methods take the state, the routing in force, the point of the row, and a function that returns the facts that
-    the state lacks: at few rows they matter.
+    Its methods take the state, the point of the row, and a function that returns what the state lacks: at few rows it
+    matters.
     """
 
     __slots__ = (
@@ -61,7 +63,7 @@ class StallWatch:
         """Takes the shortest time without a dispatch that is a stall, and the recorder's skew, in microseconds."""
         self._threshold_us = stall_threshold_us
         self._skew_us = skew_us
-        self._reported = NOTHING_REPORTED
+        self._reported = Reported()
         self._rewound_us = 0
         self._without_permits: dict[int, int] = {}
         self._explained: Blocked | None = None
@@ -131,7 +133,7 @@ class StallWatch:
         if self._before_leaves is not None and self._before_leaves.cause in causes:
             self._before_leaves = None
 
-    def before_change(self, state: Seen, at: TracePoint, ended_by: int, facts: Callable[[], Facts]) -> list[Blocked]:
+    def before_change(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready.
 
         Returns:
@@ -142,7 +144,7 @@ class StallWatch:
         interval = _idle_interval(state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
-            found = None if interval is None else self._look(state, interval, facts)
+            found = None if interval is None else self._look(state, interval, situation_of)
             self._before_leaves = found if ended_by == BY_LEAVE else None
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
@@ -157,15 +159,15 @@ class StallWatch:
         self._unexplained = None
         return [before]
 
-    def before_release(self, state: Seen, at: TracePoint, facts: Callable[[], Facts]) -> None:
+    def before_release(self, state: Seen, at: TracePoint, situation_of: SituationOf) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
         interval = _idle_interval(state, at, BY_ACK, 1)
         if interval is not None:
-            self._look(state, interval, facts)
+            self._look(state, interval, situation_of)
 
-    def _look(self, state: Seen, interval: Interval, facts: Callable[[], Facts]) -> Blocked | None:
+    def _look(self, state: Seen, interval: Interval, situation_of: SituationOf) -> Blocked | None:
         """Remembers and returns why nothing is sent so far."""
-        found = self._found(state, interval, facts)
+        found = self._found(state, interval, situation_of)
         if found is None:
             return None
         self._looked = interval
@@ -176,14 +178,14 @@ class StallWatch:
         return found
 
     def _found(
-        self, state: Seen, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None
+        self, state: Seen, interval: Interval, situation_of: SituationOf, sent: Position | None = None
     ) -> Blocked | None:
         """Why nothing is sent in an interval; looks at which something could be sent to anybody add up."""
-        situation = self._situation(interval, facts, sent)
-        found = stalled(state, interval, situation)
+        situation = situation_of(interval, self._reported.since(interval.from_ts), sent)
+        found = stalled(state, situation)
         if found is None or is_finding(found):
             return found
-        since_us, stall = unexplained_end(state, interval, situation)
+        since_us, stall = unexplained_end(state, situation)
         looked = self._looked
         if looked is None or looked.from_ts != interval.from_ts or since_us > looked.to_ts + _SHORT_CAUSE_US:
             self._explained_until_us, self._doubted = since_us, None
@@ -196,24 +198,24 @@ class StallWatch:
             return found
         return (self._doubted or stall)._replace(span=interval)
 
-    def dispatched(self, state: Seen, at: TracePoint, sent: Position, facts: Callable[[], Facts]) -> list[Blocked]:
+    def dispatched(self, state: Seen, at: TracePoint, sent: Position, situation_of: SituationOf) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else self._of(state, interval, facts, sent)
+        parts = [] if interval is None else self._of(state, interval, situation_of, sent)
         return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
 
-    def over(self, state: Seen, at: TracePoint, ended_by: int, facts: Callable[[], Facts]) -> list[Blocked]:
+    def over(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:
         """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
         interval = _idle_interval(state, at, ended_by, self._threshold_us)
-        return [] if interval is None else self._of(state, interval, facts)
+        return [] if interval is None else self._of(state, interval, situation_of)
 
     def _of(
-        self, state: Seen, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None
+        self, state: Seen, interval: Interval, situation_of: SituationOf, sent: Position | None = None
     ) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
-        found = found or self._found(state, interval, facts, sent)
+        found = found or self._found(state, interval, situation_of, sent)
         skipped = self._ended_by_skip(interval.from_ts)
         before, self._explained, self._unexplained = self._unexplained, None, None
         self._explained_until_us = _LONG_AGO_US
@@ -248,9 +250,6 @@ class StallWatch:
             return None
         # A cause that ended longer ago does not explain why nothing was sent since.
         return seen if interval.to_ts - self._explained_until_us < self._threshold_us else None
-
-    def _situation(self, interval: Interval, facts: Callable[[], Facts], sent: Position | None = None) -> Situation:
-        return Situation(facts(), self._reported.since(interval.from_ts), sent, self._threshold_us)
 
 
 def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:

@@ -5,7 +5,8 @@ findings. Callers name consumers by the trace's numbers. The result depends on t
 """
 
 from collections import abc
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -482,13 +483,13 @@ class Dispatcher:
                 record["permits"] = consumer.permits
                 self._note_capacity(index, at, BY_FLOW)
 
-    def settings_change(self, at: TracePoint) -> None:
-        """Looks at what waits; call before settings change: until now it waited for the limits before."""
+    @contextmanager
+    def settings_changing(self, at: TracePoint) -> Iterator[None]:
+        """Looks at what waits before settings change, and takes over those that may be in force afterwards."""
         self._drain_output()
+        # Until now it waited for the limits before.
         self.monitor.members_change(self._state, at, BY_SETTINGS)
-
-    def settings_changed(self, at: TracePoint) -> None:
-        """Takes over the limits that are in force from here on, or may be; `monitor.in_force` has them."""
+        yield
         self.monitor.settings_changed()
         take_limits(self._state, self.monitor.in_force)
         self._limit_look_ahead()

@@ -19,14 +19,12 @@ from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import (
     NEVER,
-    MembershipEvent,
     TracePoint,
 )
+from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, locate_changes, observations
@@ -85,29 +83,19 @@ class Membership:
         """The trace's numbers of the consumers that have joined and not left."""
         return {number for number, stay in self.stays.items() if stay.joined is not None and stay.left is None}
 
-    def push(
-        self,
-        events: Events,
-        rows: Sequence[MembershipEvent],
-        snapshots: Sequence[Snapshot],
-        gaps: Sequence[Gap] = (),
-        settings: Sequence[SettingsRow] = (),
-    ) -> Iterator[steps.Step]:
+    def push(self, part: Merged, snapshots: Sequence[Snapshot]) -> Iterator[steps.Step]:
         """Takes the next rows in the order of seq; yields what is certain by now, and has to be read to the end.
 
         Args:
-            events: all rows.
-            rows: the details of the joins, leaves and resets among them.
-            snapshots: the details of the snapshots among them.
-            gaps: the gaps that begin among them or in front of them.
-            settings: the rows `settings` among them or in front of them.
+            part: the rows.
+            snapshots: the snapshots among them, with the ranges that they leave out.
         """
-        self._held.push(events, self.owners.hashes(events))
-        for gap in gaps:
+        self._held.push(part.events, self.owners.hashes(part.events))
+        for gap in part.gaps:
             self._planned.add_gap(gap)
-        for row in settings:
+        for row in part.settings:
             self._planned.add_settings(row)
-        for event in rows:
+        for event in part.membership:
             self._planned.add_change(event)
         for snapshot in snapshots:
             self._planned.add_snapshot(snapshot)

@@ -7,7 +7,7 @@ rows instead of billions.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -65,13 +65,8 @@ COLUMNS = (
 )
 
 
-class _Owner(NamedTuple):
-    """What the rows of a packed batch have in common; the attributes are those of `PackedBatch`."""
-
-    topic: str
-    subscription: str | None
-    broker: str | None
-
+_Owner: TypeAlias = tuple[str, str | None, str | None]
+"""Topic, subscription and recorder of the rows of a packed batch, as in `PackedBatch`."""
 
 _MEMBERSHIP = among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
 _SNAPSHOT = among(Code.MARK_DELETE, Code.OTHER)
@@ -122,7 +117,7 @@ def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> lis
     publishes = np.flatnonzero(_PUBLISH[events.code])
     published = published_parts(batch, source[publishes], _numbers_of(publishes, starts))
     shared = {*published, *_numbers_of(np.flatnonzero(of_topics(events)), starts).tolist()}
-    owners_of: list[_Owner] = [owners[number] for number in owner[starts].tolist()]
+    owners_of = [owners[number] for number in owner[starts].tolist()]
     return [
         PackedBatch(
             *of_batch,
@@ -176,7 +171,7 @@ def _owners(batch: pa.RecordBatch, published: NDArray[np.bool_]) -> tuple[list[_
     number = np.where(present, np.cumsum(present).reshape(present.shape) - 1, -1)
     number[alone, -1] = number[alone, only[alone]]
     owners = [
-        _Owner(topics[at // len(brokers)] or "", names[name], brokers[at % len(brokers)])
+        (topics[at // len(brokers)] or "", names[name], brokers[at % len(brokers)])
         for at, name in zip(*np.nonzero(present), strict=True)
     ]
     return owners, number[recorder, subscription]

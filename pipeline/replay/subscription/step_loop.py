@@ -134,9 +134,8 @@ class StepLoop:
             case steps.GapEnds(at, gap):
                 self._end_gap(gap, at)
             case steps.SettingsAnnounced(at, row):
-                dispatcher.settings_change(at)
-                self.in_force.announce(row)
-                dispatcher.settings_changed(at)
+                with dispatcher.settings_changing(at):
+                    self.in_force.announce(row)
             case steps.SettingsBegin(at, row):
                 self._put_settings(row, at)
             case steps.SnapshotBegins(at, snapshot):
@@ -235,16 +234,14 @@ class StepLoop:
     def _put_settings(self, row: SettingsRow, at: TracePoint) -> None:
         """Puts the values of a row in force."""
         self._settings_seen = True
-        self.dispatcher.settings_change(at)
-        self.limits.put(row, self.in_force, self.dispatcher)
-        self.dispatcher.settings_changed(at)
+        with self.dispatcher.settings_changing(at):
+            self.limits.put(row, self.in_force, self.dispatcher)
 
     def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
         """Notes that rows `settings` may be missing; a recorder that has written none so far may write none at all."""
         if gap.loses_settings or (gap.may_lose_settings and self._settings_seen):
-            self.dispatcher.settings_change(at)
-            self.in_force.lose()
-            self.dispatcher.settings_changed(at)
+            with self.dispatcher.settings_changing(at):
+                self.in_force.lose()
 
     def _look(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Compares a snapshot, which the broker took here or earlier."""

@@ -56,8 +56,7 @@ class Subscription:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
             self._silence.note(events.ts_us, part.snapshots, part.membership)
-        snapshots = self._filled(part.snapshots, gaps)
-        self.loop.apply(self.loop.membership.push(events, part.membership, snapshots, gaps, part.settings))
+        self.loop.apply(self.loop.membership.push(part, self._filled(part.snapshots, gaps)))
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
         """The snapshots with the ranges that they leave out because they are those of the snapshot before."""

@@ -9,6 +9,7 @@
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,19 @@ UNSHOWN_IN_REPLAY: Final = "look_ahead_limit"
 UNSHOWN_RATE: Final = "dispatch_rate_limit"
 UNSHOWN_SUBSCRIPTION: Final = "unacked_limit_subscription"
 UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
+
+UNSHOWN: Final[Mapping[str, str]] = {
+    UNSHOWN_UNACKED: "a limit of unacknowledged messages other than the claimed one may have blocked their consumers",
+    UNSHOWN_IN_REPLAY: (
+        "delayed entries of which no row shows whether they are in replay may have filled it up to the look-ahead limit"
+    ),
+    UNSHOWN_RATE: "a limit of the dispatch rate makes pauses of this length, and no row rules one out",
+    UNSHOWN_LOOK_AHEAD: "replay is as large as it ever was, and no row rules out a look-ahead limit of about that size",
+    UNSHOWN_SUBSCRIPTION: (
+        "the subscription may have reached its limit of unacknowledged messages, and has not come down to half of it"
+    ),
+}
+"""Why each may explain a stall, as a clause."""
 
 # Nobody limits replay to fewer entries.
 _OF_REPLAY_MIN: Final = 100

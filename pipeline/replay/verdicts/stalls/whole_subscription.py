@@ -22,13 +22,7 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     WRITE_NOT_COMPLETED,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
-    UNSHOWN_IN_REPLAY,
-    UNSHOWN_LOOK_AHEAD,
-    UNSHOWN_RATE,
-    UNSHOWN_SUBSCRIPTION,
-    UNSHOWN_UNACKED,
-)
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
@@ -42,16 +36,14 @@ from dispatch_audit.pipeline.utc import moment
 # So many full reads of one consumer's entries in replay are no accident of one slow moment; a few small reads may be.
 _READS_IN_REPLAY: Final = 10
 
-_UNSHOWN: Final[Mapping[str, str]] = {
-    UNSHOWN_UNACKED: "a limit of unacknowledged messages other than the claimed one may have blocked their consumers",
-    UNSHOWN_IN_REPLAY: (
-        "delayed entries of which no row shows whether they are in replay may have filled it up to the look-ahead limit"
-    ),
-    UNSHOWN_RATE: "a limit of the dispatch rate makes pauses of this length, and no row rules one out",
-    UNSHOWN_LOOK_AHEAD: "replay is as large as it ever was, and no row rules out a look-ahead limit of about that size",
-    UNSHOWN_SUBSCRIPTION: (
-        "the subscription may have reached its limit of unacknowledged messages, and has not come down to half of it"
-    ),
+# The symptom of the catalogue that a symptom in rows is.
+_OF_BUGS: Final[Mapping[str, Symptom]] = {
+    PARKED_AT_THE_END: "parked_at_the_end",
+    HEAD_OF_REPLAY: "passed_over_in_replay",
+    JOINED_OUT_OF_ORDER: "joined_out_of_order",
+    WRITE_NOT_COMPLETED: "write_not_completed",
+    COUNTED_AGAIN: "counted_as_draining_again",
+    NOTHING_IS_READ: "nothing_is_read",
 }
 
 
@@ -101,22 +93,12 @@ def _severity(kind: StallKind, bugs: tuple[str, ...]) -> Severity:
 
 def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[str, ...]:
     """The bugs that the rows of a stall show, if the release may have them."""
-    symptom: Symptom
-    if kind.symptom == PARKED_AT_THE_END:
-        symptom = "parked_at_the_end" if keeps_order else "parked_at_the_end_out_of_order"
-    elif kind.symptom == HEAD_OF_REPLAY:
-        symptom = "passed_over_in_replay"
-    elif kind.symptom == JOINED_OUT_OF_ORDER:
-        symptom = "joined_out_of_order"
-    elif kind.symptom == WRITE_NOT_COMPLETED:
-        symptom = "write_not_completed"
-    elif kind.symptom == COUNTED_AGAIN:
-        symptom = "counted_as_draining_again"
-    elif kind.symptom == NOTHING_IS_READ and not kind.healed:
-        # The dispatcher waits for a read that is not there, until there is a new one.
-        symptom = "nothing_is_read"
-    else:
+    symptom = _OF_BUGS.get(kind.symptom)
+    if symptom is None or (symptom == "nothing_is_read" and kind.healed):
+        # The dispatcher waits for a read that is not there, until there is a new one: such a stall does not heal.
         return ()
+    if symptom == "parked_at_the_end" and not keeps_order:
+        symptom = "parked_at_the_end_out_of_order"
     return context.bugs_with(symptom)
 
 
@@ -176,7 +158,7 @@ def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence
         bursts = count(int(str(stall.detail["paced"])), "message")
         yield f"entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
     if kind.unshown:
-        yield _UNSHOWN[kind.unshown]
+        yield UNSHOWN[kind.unshown]
     if not kind.joins_known:
         yield "consumers may have joined recently (F5), although no row shows how far the broker had read by then"
 
