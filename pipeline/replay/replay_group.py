@@ -124,7 +124,7 @@ def _replayed(
         if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
             yield "assignments", rows.assignments(group, ended)
             ended = []
-        of_part = [*part.contradicted, *subscription.take_refused()]
+        of_part = [*part.contradicted, *subscription.loop.take_refused()]
         refused += len(of_part)
         yield "refused", rows.refused([*part.repeated, *of_part], recorders)
     if keep_state:
@@ -140,7 +140,7 @@ def _replayed(
     seen.leave_out(transfers.rows, transfers.places)
     found = subscription.so_far() if whole is None else whole
     yield "assignments", rows.assignments(group, [*ended, *range_ownership.going_on()])
-    of_rest = subscription.take_refused()
+    of_rest = subscription.loop.take_refused()
     yield "refused", rows.refused(of_rest, recorders)
     refused += len(of_rest)
     context = FindingContext(found, config, recorders)

@@ -28,9 +28,8 @@ from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
-
-ALL_FINDINGS = 0
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def replayed_rows(
         group,
         packed.of_group[group],
         config,
-        ALL_FINDINGS,
+        ALL,
         recorders=packed.recorders_of(group.topic),
         observer=observer,
     )

@@ -10,7 +10,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.replay_rows import ALL_FINDINGS, rows_in
+from dispatch_audit.pipeline.replay.replay_rows import rows_in
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
@@ -78,7 +79,7 @@ def tables_of(
 ) -> Iterator[tuple[str, Columns]]:
     """Audits the rows of a simulation, given in batches in their order."""
     group = Group(workload.topic, workload.subscription)
-    return replay_group(group, _packed(batches, group, config), config, ALL_FINDINGS)
+    return replay_group(group, _packed(batches, group, config), config, ALL)
 
 
 def rows_by_table(tables: Iterable[tuple[str, Columns]]) -> dict[str, Rows]:

@@ -689,11 +689,11 @@ def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
         subscription.feed(part)
         epochs += subscription.loop.membership.owners.take_epochs()
-        refused += [*part.repeated, *part.contradicted, *subscription.take_refused()]
+        refused += [*part.repeated, *part.contradicted, *subscription.loop.take_refused()]
     found = subscription.finish()
     owners = subscription.loop.membership.owners
     epochs += [*owners.take_epochs(), *owners.open_epoch()]
-    return Replay(found, epochs, refused + subscription.take_refused(), config)
+    return Replay(found, epochs, refused + subscription.loop.take_refused(), config)
 
 
 def same_rows(some: Events, others: Events) -> bool:

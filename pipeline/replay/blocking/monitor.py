@@ -446,8 +446,8 @@ class BlockingMonitor:
 
 def _limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
     """The stall as the pause of a rate limit."""
-    told = {name: value for name, value in stall.detail.items() if name not in _OF_STALLS}
-    return stall._replace(cause=Cause.DISPATCH_RATE_LIMIT.word, blocking=NOBODY, detail={**told, **limit})
+    kept = {name: value for name, value in stall.detail.items() if name not in _OF_STALLS}
+    return stall._replace(cause=Cause.DISPATCH_RATE_LIMIT.word, blocking=NOBODY, detail={**kept, **limit})
 
 
 def _hash_wait(row: _Row, interval: Interval) -> Blocked:

@@ -40,16 +40,16 @@ class RecentlyJoined:
 
     Attributes:
         applies: whether the dispatcher keeps recently joined consumers at all.
-        held_behind: by the index of the consumer, the position from which on it gets, or got, no entries.
+        held_from: by the index of the consumer, the position from which on it gets, or got, no entries.
         reported: by the index of the consumer, its read position at the join by snapshots, in the order of the joins.
     """
 
-    __slots__ = ("_as_pip_282", "_perhaps", "_released_us", "_waiting", "applies", "held_behind", "reported")
+    __slots__ = ("_as_pip_282", "_perhaps", "_released_us", "_waiting", "applies", "held_from", "reported")
 
     def __init__(self, as_pip_282: bool = False) -> None:
         self._as_pip_282 = as_pip_282
         self.applies = False
-        self.held_behind: dict[int, Position] = {}
+        self.held_from: dict[int, Position] = {}
         self.reported: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
         self._perhaps: dict[int, Position] = {}
@@ -81,7 +81,7 @@ class RecentlyJoined:
         unacked = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0))
         if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or unacked.size < 2:
             return
-        # The read position is at least one behind the highest dispatch; a snapshot may report it (`note_position`).
+        # The read position is after the highest dispatch by one at least; a snapshot may report it (`note_position`).
         until = (int(common[0].highest_dispatched_ledger), int(common[0].highest_dispatched_entry) + 1)
         if until <= (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1):
             return
@@ -89,7 +89,7 @@ class RecentlyJoined:
         at_root = np.flatnonzero((entries.ledger == root[0]) & (entries.entry == root[1]))
         holder = int(entries.holder[at_root[0]])
         self._waiting.append(_Waiting(consumer, until, at, holder, root))
-        self.held_behind[consumer] = until
+        self.held_from[consumer] = until
         self._update(state)
 
     def note_position(self, state: SeenByBlocking, consumer: int, until: Position, snapshot: Snapshot) -> None:
@@ -104,8 +104,8 @@ class RecentlyJoined:
                 # Dispatches need not show that it has joined recently: entries may have been read and not sent.
                 self._released_us[consumer] = snapshot.ts_us
         self._waiting = [w._replace(until=max(w.until, until)) if w.place == consumer else w for w in self._waiting]
-        if consumer in self.held_behind:
-            self.held_behind[consumer] = max(self.held_behind[consumer], until)
+        if consumer in self.held_from:
+            self.held_from[consumer] = max(self.held_from[consumer], until)
         self._update(state)
 
     def out_of_order(self, state: Seen) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """Which of the entries that wait in a stall could have been sent, and which wait for what nothing was sent for (V10).
 
 An entry could have been sent if its owner could take it for as long as a stall lasts at least and no other consumer
-held its hash. Whether the subscription had to send it is another question: it may begin behind the entry, an
+held its hash. Whether the subscription had to send it is another question: it may begin after the entry, an
 administrator may have moved mark-delete past it (contract 5.10), and on the older dispatcher its owner may have joined
 recently (6.1).
 """
@@ -104,7 +104,7 @@ def held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> 
 def must_be_sent(state: Seen, waiting: Waiters, sent: Position | None, reported: Reported) -> Mask:
     """Whether the subscription certainly has to deliver each entry.
 
-    It may begin behind what was published before its first consumer joined, unless it was sent something before that.
+    It may begin after what was published before its first consumer joined, unless it was sent something before that.
     """
     entries: Any = state.entries.view(np.ndarray)
     common, consumers = common_of(state), state.consumers.view(np.ndarray)

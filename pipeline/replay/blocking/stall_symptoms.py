@@ -147,7 +147,7 @@ def symptom(
 def _parked(state: Seen, waiting: Waiters, free: Waiters, head: ReplayHead | None, since_us: int) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
     if head is None:
-        # What came later is not among `free`, although its owner may be ready.
+        # What was published later is not among `free`, although its owner may be ready.
         long = np.count_nonzero(waiting.since_ts <= since_us)
         return PARKED_AT_THE_END if long > free.slot.size else ""
     if free.slot.size and set(free.owner.tolist()) <= head.out_of_order:

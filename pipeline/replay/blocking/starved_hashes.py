@@ -164,7 +164,6 @@ class StarvedHashes:
     __slots__ = ("_counted_last", "_kept_last", "_kept_max", "beyond", "kept")
 
     def __init__(self, kept_max: int) -> None:
-        """Takes the limit."""
         self.kept: list[StarvedHash] = []
         self.beyond: Counter[StarvationKind] = Counter()
         self._kept_max = kept_max

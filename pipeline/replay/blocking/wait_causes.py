@@ -92,13 +92,17 @@ def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ende
         waits[at].why_ts = waits[at].clear_ts
         waits[at].why_us = 0
         waits[at].why_entries = 0
-        waits[at].why_came = hashes[at].came - hashes[at].ready
+        waits[at].why_ready_before = hashes[at].became_ready - hashes[at].ready
         head = _head(state, at, point.ts_us - waited_us // 2)
         waits[at].why_ledger = state.entries[head].ledger
         waits[at].why_entry = state.entries[head].entry
     if cause != Cause.READY:
         waits[at].why_us += hashes[at].idle_us - waits[at].clear_idle_us
-        waited = hashes[at].waiting if cause == Cause.DELAYED_DELIVERY else hashes[at].came - waits[at].why_came
+        waited = (
+            hashes[at].waiting
+            if cause == Cause.DELAYED_DELIVERY
+            else hashes[at].became_ready - waits[at].why_ready_before
+        )
         waits[at].why_entries = max(waits[at].why_entries, waited)
         waits[at].why_to_seq = point.seq
         waits[at].why_to_ts = point.ts_us

@@ -21,7 +21,6 @@ class Schema:
     """
 
     def __init__(self, kinds: Mapping[str, CheckpointKind], records: Mapping[str, Record]) -> None:
-        """Takes the kinds and the records by their names."""
         self.kinds = kinds
         self.records = records
         plain = map(np.dtype, (np.int64, np.int32, np.int8, np.bool_))

@@ -110,7 +110,7 @@ class Dispatcher:
         "_out",
         "_routings",
         "_state",
-        "_without_publish_told",
+        "_without_publish_reported",
         "consumers",
         "drains",
         "monitor",
@@ -142,7 +142,7 @@ class Dispatcher:
         take_limits(self._state, monitor.in_force)
         self._out = new_output(_FINDINGS_ROOM, 2 * _SLOTS, 2 * _SLOTS)
         self._collector = FindingCollector(exceptions)
-        self._without_publish_told = 0
+        self._without_publish_reported = 0
         self._contradicted: list[ContradictedLimit] = []
 
     @property
@@ -170,7 +170,7 @@ class Dispatcher:
 
     @property
     def acks_seen(self) -> bool:
-        """Whether a row of an acknowledgement came."""
+        """Whether the trace has a row of an acknowledgement."""
         return bool(common_of(self._state)["acks_seen"] == 1)
 
     @property
@@ -452,7 +452,7 @@ class Dispatcher:
         self._state.checks.counts[:] = 0
         self._state.consumers.dispatched[:] = 0
         self._state.consumers.acked[:] = 0
-        self._without_publish_told = int(self._state.common[0].without_publish)
+        self._without_publish_reported = int(self._state.common[0].without_publish)
 
     def _outstanding(self) -> tuple[int, int]:
         """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
@@ -465,7 +465,7 @@ class Dispatcher:
     def unseen(self) -> tuple[int, int, int, int, int]:
         """The fields of `Seen` from `unkeyed` to `never_acknowledged`; those up to here, so call it after `close`."""
         # The publish of an entry that was reported without one may have come since.
-        without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_told, 0)
+        without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_reported, 0)
         return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._outstanding()
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:

@@ -119,7 +119,7 @@ def note_ready(state: State, at: int, point: TracePoint) -> None:
         common[0].waiting_since_seq = point.seq
     common[0].waiting += 1
     state.hashes[at].ready += 1
-    state.hashes[at].came += 1
+    state.hashes[at].became_ready += 1
 
 
 @compiled

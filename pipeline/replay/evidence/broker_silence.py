@@ -37,7 +37,6 @@ class BrokerSilence:
     __slots__ = ("_changed", "_distances", "_last_us", "_silences", "_snapshot", "_times")
 
     def __init__(self) -> None:
-        """Starts in front of the first row."""
         self._last_us: int | None = None
         # Of the last snapshot; whether the members may have changed since.
         self._snapshot: tuple[int, int] | None = None

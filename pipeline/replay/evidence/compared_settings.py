@@ -44,7 +44,6 @@ class ComparedSettings:
     __slots__ = ("_compared", "checked", "found")
 
     def __init__(self) -> None:
-        """Starts without any."""
         self.checked = 0
         self.found: dict[str, Contradiction] = {}
         self._compared: set[str] = set()

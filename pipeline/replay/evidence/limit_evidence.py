@@ -65,7 +65,6 @@ class LimitEvidence:
     __slots__ = ("_changed", "_disputed", "_reported", "_said_since", "_since", "_vouched")
 
     def __init__(self) -> None:
-        """Starts in front of the first row."""
         self._changed: list[_ChangedLimit] = []
         # Where the limit is contradicted, and where it is certainly the broker's.
         self._disputed: list[_LimitRows] = []

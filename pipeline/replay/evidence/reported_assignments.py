@@ -30,7 +30,7 @@ class ReportedAssignment(NamedTuple):
         differing: how many of them have other ranges in the replay.
         of_other_dispatcher: whether it has values that only the other dispatcher reports.
         determined: whether the rows determine the ranges of the replay. At the beginning of a trace that does not begin
-            with the first join, consumers that came and went before may have left their mark on them.
+            with the first join, consumers that joined and left before may have changed them.
     """
 
     snapshot: Snapshot

@@ -37,7 +37,6 @@ class HashOwners:
     __slots__ = ("_before_gap", "_config", "_kind", "_log", "doubts", "epochs", "undecided", "unknown")
 
     def __init__(self, config: ReplayConfig) -> None:
-        """Starts without consumers."""
         self.epochs = EpochHistory(known_since=0 if config.complete_from_start else None)
         self.doubts = UndecidedRanges()
         self.undecided = 0

@@ -60,7 +60,6 @@ class Membership:
     )
 
     def __init__(self, config: ReplayConfig) -> None:
-        """Starts without consumers, in front of the first row."""
         self.owners = HashOwners(config)
         self.stays: dict[int, Stay] = {}
         self.one_sided = OneSidedRecording()
@@ -102,7 +101,7 @@ class Membership:
         yield from self._settle(final=False)
 
     def pass_time(self, now_us: int) -> Iterator[steps.Step]:
-        """Releases what rows of a later time would release, because none came until then."""
+        """Releases what rows of a later time would release, because there was none until then."""
         yield from self._settle(final=False, now_us=now_us)
 
     def finish(self) -> Iterator[steps.Step]:

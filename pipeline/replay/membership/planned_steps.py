@@ -28,7 +28,7 @@ _LOOKS: Final = (steps.SnapshotBegins, steps.SnapshotEnds)
 
 
 def _due(step: steps.Planned) -> tuple[int, bool]:
-    """The order of steps: at one point snapshots come last, whichever row came first."""
+    """The order of steps: at one point snapshots come last, whichever row was first."""
     return step.at.seq, isinstance(step, _LOOKS)
 
 
@@ -43,7 +43,6 @@ class PlannedSteps:
     __slots__ = ("_changes", "_early", "_held", "_refused", "_skew_us", "_steps", "held_us")
 
     def __init__(self, held: HeldRows, changes: OpenChanges, skew_us: int) -> None:
-        """Takes the rows that are held, the changes that are open, and the recorder skew."""
         self.held_us = max(skew_us, SNAPSHOT_LATE_US)
         self._held = held
         self._changes = changes
@@ -88,7 +87,7 @@ class PlannedSteps:
         """Plans when the values of a row come into force."""
         here = TracePoint(row.seq, row.ts_us)
         if row.seq_begin < row.seq and self._held.newest is not None:
-            # Rows that came so shortly before are still held; findings of older ones are looked at again.
+            # Rows of so shortly before are still held; findings of older ones are looked at again.
             held_back = self._held.point_before(row.ts_us - self.held_us)
             begin = max(held_back, TracePoint(row.seq_begin, row.ts_us))
             self._add(steps.SettingsAnnounced(min(begin, here), row))
@@ -96,7 +95,7 @@ class PlannedSteps:
 
     def add_snapshot(self, snapshot: Snapshot) -> None:
         """Plans the comparison of a snapshot with the moments between which it was taken."""
-        # Rows that came so shortly before are still held, however the trace is cut.
+        # Rows of so shortly before are still held, however the trace is cut.
         if self._held.are_after(snapshot.seq_begin, snapshot.ts_us - self.held_us):
             return
         taken_us = min(snapshot.ts_us, self._held.ts_us_after(snapshot.seq_end, snapshot.ts_us))
@@ -111,7 +110,7 @@ class PlannedSteps:
         if row.kind == "reset" and row.reason not in RESTARTS:
             self._add(steps.MarkDeleteMoves(here, row.late))
             return
-        side = self._changes.add(row)
+        side = self._changes.brackets.add(row)
         if side is Side.EARLY:
             self._early.append(row)
             return
@@ -140,5 +139,5 @@ class PlannedSteps:
         for row in earlier:
             if row.ts_us < join.ts_us - self._skew_us:
                 self._refused.append(row)
-            elif self._changes.add(row) is Side.FIRST:
+            elif self._changes.brackets.add(row) is Side.FIRST:
                 self._add(steps.Leaving(registered, row.consumer))

@@ -13,9 +13,8 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged, PackedBa
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, explained
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 
 class _Shown(NamedTuple):

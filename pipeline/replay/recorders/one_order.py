@@ -207,7 +207,6 @@ class Transfers:
     """
 
     def __init__(self, recorders: Recorders) -> None:
-        """Takes the terms."""
         self._terms = recorders.terms
         self.rows = 0
 

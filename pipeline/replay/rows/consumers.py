@@ -50,7 +50,7 @@ def consumers(found: ReplayResult) -> Rows:
                 **(_draining(by_holder[index], found.report_range) if index in by_holder else by_none),
                 "readPositionWhenJoining": _written(found.snapshots.joined_at.get(number)),
                 "last_sent_position_when_joining": _written(read_before[index]),
-                "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(index)),
+                "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_from.get(index)),
             }
         )
     return rows

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dispatch_audit.pipeline.contract.known_bugs import labels
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
+from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 
 def violations(found: Iterable[RuleFindings], per_rule_max: int) -> Columns:

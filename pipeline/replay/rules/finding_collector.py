@@ -43,7 +43,6 @@ class FindingCollector:
     __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_reported", "findings")
 
     def __init__(self, exceptions: Collection[ExceptionId]) -> None:
-        """Takes the exceptions of the broker's profile."""
         self.findings = CappedFindings()
         self._exceptions = exceptions
         self._episodes: list[Records] = [np.empty(0, dtype=EPISODE).view(np.recarray)]

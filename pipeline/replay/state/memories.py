@@ -30,7 +30,7 @@ HASH_WAIT = RecordKind(
         "why_ended_by": UNKNOWN,
         "why_us": UNKNOWN,
         "why_entries": UNKNOWN,
-        "why_came": UNKNOWN,  # how many had come by its beginning and were gone
+        "why_ready_before": UNKNOWN,  # how many had been ready before it began, and did not wait any more
         "why_ledger": UNKNOWN,
         "why_entry": UNKNOWN,
     },

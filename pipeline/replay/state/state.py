@@ -56,7 +56,7 @@ UNPUBLISHED: Final = 131072  # its publish has not been seen
 PASSED: Final = 262144  # mark-delete passed it, and no row acknowledges it
 VAGUE: Final = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
 BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
-IN_BACKLOG: Final = 2097152  # it began to wait behind entries that the broker had not read
+IN_BACKLOG: Final = 2097152  # it began to wait after entries that the broker had not read
 DUE: Final = 4194304  # DELAYED, and the time of its delivery has come
 SENT_EARLY: Final = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again
 NOT_DUE: Final = DELAYED | SENT | DUE
@@ -131,7 +131,7 @@ HASH = RecordKind(
     {
         "hash": UNKNOWN,  # UNKNOWN: the slot is free
         "zero": 0,  # second half of the index key, always 0
-        "came": 0,  # how often an entry began to be `ready`
+        "became_ready": 0,  # how often an entry began to be `ready`
         "waiting_since_seq": UNKNOWN,  # since when at least one entry of it has waited all the time, if any waits
         "waiting_since_ts": UNKNOWN,
         "top_ledger": UNKNOWN,  # the highest first delivery
@@ -245,7 +245,7 @@ COMMON = RecordKind(
     lasting={
         "connected": 0,
         "resetting": 0,  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
-        "acks_seen": 0,  # a row of an acknowledgement came
+        "acks_seen": 0,  # the trace has a row of an acknowledgement
         "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
         "highest_dispatched_ledger": UNKNOWN,  # since the last restart; UNKNOWN before the first
         "highest_dispatched_entry": 0,

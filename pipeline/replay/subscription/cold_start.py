@@ -40,7 +40,7 @@ class ColdStart:
 
     Attributes:
         censored: rows that were not admitted.
-        censored_by_gaps: those of them that came in a gap or after one.
+        censored_by_gaps: those of them in a gap or after one.
         interrupted: whether there was a gap.
         settled: whether admitted rows explain everything that the broker does.
     """

@@ -29,7 +29,7 @@ class Seen(NamedTuple):
         never_dispatched: entries that still wait for their first dispatch at the end. They may be sent later.
         never_acknowledged: entries that were dispatched and not acknowledged at the end. They may be later.
         unjoined: consumers that only snapshots name.
-        censored_by_gaps: those of the censored rows that came in a gap or after one.
+        censored_by_gaps: the censored rows in a gap or after one.
     """
 
     censored: int

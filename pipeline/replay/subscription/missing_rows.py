@@ -35,7 +35,6 @@ class MissingRows:
     __slots__ = ("joins_missing_from", "unseen")
 
     def __init__(self, complete_from_start: bool) -> None:
-        """Takes whether the trace begins with the first join."""
         self.unseen: list[UnseenRows] = []
         self.joins_missing_from = NEVER if complete_from_start else -1
 

@@ -81,7 +81,6 @@ class RangeOwnership:
     __slots__ = ("_epoch", "_going_on", "_until")
 
     def __init__(self) -> None:
-        """Starts before the first epoch."""
         nothing = np.empty(0, dtype=np.int64)
         self._going_on = OwnedRanges(ReportedRanges.of(()), nothing, nothing.astype(np.bool_), {}, {}, "")
         self._epoch = -1
@@ -100,8 +99,8 @@ class RangeOwnership:
             before, now = self._going_on, _begun(epoch, since)
             # Epochs with unknown consumers are left out, and all ranges before such a gap end at it.
             if since == self._until:
-                stays, came_from, over = _same(now, before)
-                now.epochs[stays] = before.epochs[came_from]
+                stays, former, over = _same(now, before)
+                now.epochs[stays] = before.epochs[former]
                 now = now._replace(beginnings=_used({**before.beginnings, **now.beginnings}, now.epochs))
                 before = before.only(over)
             if before.epochs.size:
@@ -134,17 +133,17 @@ def _used(beginnings: Mapping[int, Beginning], epochs: Ints) -> Mapping[int, Beg
 def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[Ints, Ints, Ints]:
     """The indexes of ranges that are the same in one epoch and in the one before, now and then, and of others then."""
     stays = np.empty(now.epochs.size, dtype=np.int64)
-    came_from, over = np.empty((2, before.epochs.size), dtype=np.int64)
+    former, over = np.empty((2, before.epochs.size), dtype=np.int64)
     held, then = now.held, before.held
     same = _enter_find_same(
         *(held.starts, held.ends, held.owners, now.open),
         *(then.starts, then.ends, then.owners, before.open),
         now.because == before.because,
         stays,
-        came_from,
+        former,
         over,
     )
-    return stays[:same], came_from[:same], over[: before.epochs.size - same]
+    return stays[:same], former[:same], over[: before.epochs.size - same]
 
 
 @_compiled
@@ -159,7 +158,7 @@ def _find_same(
     was_open: NDArray[np.bool_],
     for_one_reason: bool,
     stays: Ints,
-    came_from: Ints,
+    former: Ints,
     over: Ints,
 ) -> int:
     """Fills in the indexes of equal ranges in two ascending sequences, and of those of the second without an equal.
@@ -177,7 +176,7 @@ def _find_same(
             and was_open[then] == is_open[at]
             and (for_one_reason or not is_open[at])
         ):
-            stays[found], came_from[found] = at, then
+            stays[found], former[found] = at, then
             found += 1
         else:
             over[then - found] = then

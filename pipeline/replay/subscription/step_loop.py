@@ -69,7 +69,6 @@ class StepLoop:
     )
 
     def __init__(self, config: ReplayConfig, observer: Observer | None) -> None:
-        """Starts in front of the first row."""
         self.dispatcher = new_dispatcher(config)
         self.membership = Membership(config)
         self.short_until_us: dict[int, int] = {}

@@ -11,7 +11,6 @@ from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
-from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
@@ -142,7 +141,3 @@ class Subscription:
             silence=self._silence,
             waits_known=waits_known,
         )
-
-    def take_refused(self) -> list[Refused]:
-        """The rows refused since the last call."""
-        return self.loop.take_refused()

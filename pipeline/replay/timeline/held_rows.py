@@ -27,7 +27,6 @@ class HeldRows:
     __slots__ = ("_clock", "_decisions", "_hashes", "_released", "_rows", "_taken", "recorded_late")
 
     def __init__(self) -> None:
-        """Starts without rows."""
         self.recorded_late = True
         self._rows: Events = no_events()
         self._clock: Ints = self._rows.ts_us  # their ts_us, made ascending

@@ -35,7 +35,6 @@ class OneSidedRecording:
     __slots__ = ("_changes", "_seen")
 
     def __init__(self) -> None:
-        """Starts in front of the first row."""
         self._seen: set[int] = set()  # codes among those of the sides
         self._changes: list[Bounds] = []
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent
-from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Brackets, Side
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Brackets
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
@@ -27,27 +27,24 @@ class OpenChanges:
     """The open brackets of one subscription, and what narrows them.
 
     Attributes:
+        brackets: those of all changes; the open ones have not taken effect.
         views: the assignments in snapshots that may show open changes, in the order in which they were taken.
     """
 
-    __slots__ = ("_brackets", "_held", "_undecided_rows_max", "views")
+    __slots__ = ("_held", "_undecided_rows_max", "brackets", "views")
 
     def __init__(self, held: HeldRows, skew_us: int, undecided_rows_max: int) -> None:
         """Takes the rows that are held, the recorder skew, and for how many rows an open order waits for evidence."""
         self.views: list[View] = []
         self._held = held
         self._undecided_rows_max = undecided_rows_max
-        self._brackets = Brackets(held, skew_us)
-
-    def add(self, row: MembershipEvent) -> Side:
-        """Takes the next row in the order of seq; returns its role."""
-        return self._brackets.add(row)
+        self.brackets = Brackets(held, skew_us)
 
     def remove(self, changes: Sequence[Bracket]) -> None:
         """Removes changes, whose points are located next."""
         for bracket in changes:
             # Of many that are open it is among the first.
-            self._brackets.open.remove(bracket)
+            self.brackets.open.remove(bracket)
 
     def drop_views(self, seq: int, shown_by: Collection[int]) -> None:
         """Drops the snapshots that were taken up to a row, except some: they may show another change at that row."""
@@ -57,7 +54,7 @@ class OpenChanges:
     @property
     def first_seq(self) -> int:
         """The row after which the first of the changes may have taken effect; `NEVER`: none is open."""
-        return min((b.bounds[0] for b in self._brackets.open), default=NEVER)
+        return min((b.bounds[0] for b in self.brackets.open), default=NEVER)
 
     def floors(self) -> Mapping[int, int]:
         """For each open bracket, by its identity, a row before which neither it nor a bracket opened later begins.
@@ -66,7 +63,7 @@ class OpenChanges:
         """
         floors: dict[int, int] = {}
         lowest = NEVER
-        for bracket in reversed(self._brackets.open):
+        for bracket in reversed(self.brackets.open):
             lowest = min(lowest, bracket.bounds[0])
             floors[id(bracket)] = lowest
         return floors
@@ -85,7 +82,7 @@ class OpenChanges:
             The changes, with the first snapshot that shows the ranges after all of them if they are several and there
             is one; None: nothing is open, or it has to wait.
         """
-        if not self._brackets.open:
+        if not self.brackets.open:
             return None
         cluster = self._first_cluster(floors)
         if not final and not all(b.closed(certain_us) for b in cluster):
@@ -108,7 +105,7 @@ class OpenChanges:
 
     def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `floors`."""
-        opened, looked_at = self._brackets.open, _FIRST_LOOK
+        opened, looked_at = self.brackets.open, _FIRST_LOOK
         while True:
             cluster, until = self._cluster_among(opened[:looked_at])
             if looked_at >= len(opened) or floors[id(opened[looked_at])] >= until:
@@ -184,14 +181,14 @@ class OpenChanges:
         last_seq = self._held.seq_after(min(b.bounds[0] for b in cluster), self._undecided_rows_max)
         for view in self.views:
             if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
-                happened = [shown(view, b) for b in self._brackets.open]
+                happened = [shown(view, b) for b in self.brackets.open]
                 if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
         return None
 
     def _shown_by(self, view: View, cluster: list[Bracket]) -> list[Bracket]:
         """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
-        others = [b for b in self._brackets.open if b not in cluster and shown(view, b)]
+        others = [b for b in self.brackets.open if b not in cluster and shown(view, b)]
         note_view([*cluster, *others], view)
         if others:
             self._narrow(others)

@@ -55,7 +55,6 @@ class OmittedRanges:
     __slots__ = ("_ranges",)
 
     def __init__(self) -> None:
-        """Starts in front of the first snapshot."""
         self._ranges: dict[int, frozenset[tuple[int, int]]] = {}
 
     def filled(self, snapshot: Snapshot) -> Snapshot:

@@ -59,7 +59,6 @@ class UndecidedRanges:
     __slots__ = ("_ranges", "all", "modulus")
 
     def __init__(self) -> None:
-        """Starts without any."""
         self.all: list[UndecidedRange] = []
         self.modulus = 0
         self._ranges = 0  # at least the number of ranges of the doubts that are not coarse

@@ -2,10 +2,10 @@
 
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
 from dispatch_audit.pipeline.replay.verdicts.reported.settings_findings import settings_findings
 from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import mismatch_findings
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 

@@ -21,10 +21,9 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.judge import judged, plain_verdict
 from dispatch_audit.pipeline.replay.verdicts.naming import or_none, position
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import ALL, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 # The index of each count in `Dispatcher.checked`.

@@ -1,12 +1,20 @@
-"""A finding of any rule, with its words in parts: the record from which its row of `violations` is made."""
+"""A finding of any rule, with its words in parts: the record from which its row of `violations` is made.
 
+What each part of the audit hands over are the findings of one rule.
+"""
+
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rule import Contrast, Wording
+from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
+
+ALL: Final = 0
+"""As a limit on findings: no limit."""
 
 
 class FindingText(NamedTuple):
@@ -91,3 +99,24 @@ class JudgedFinding:
     permitted_by: ExceptionId | None = None
     known_bugs: tuple[str, ...] = ()
     detail: Mapping[str, object] | None = None
+
+
+class RuleFindings(NamedTuple):
+    """The findings of one part of the audit about one rule on one subscription.
+
+    Attributes:
+        rule: the name of the rule.
+        checked: how often the rule was checked.
+        counts: the number of findings by severity, including those without evidence here.
+        worst: the worst findings with their evidence, worst first.
+    """
+
+    rule: RuleName
+    checked: int
+    counts: Mapping[Severity, int]
+    worst: Sequence[JudgedFinding]
+
+
+def severities(found: Iterable[JudgedFinding]) -> Counter[Severity]:
+    """The number of findings by severity."""
+    return Counter(finding.severity for finding in found)

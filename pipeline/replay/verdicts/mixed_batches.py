@@ -4,9 +4,8 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import position
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 
 def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:

@@ -11,8 +11,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
+from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.reported.settings_findings import settings_findings
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 LIMIT = "maxUnackedMessagesPerConsumer"
 

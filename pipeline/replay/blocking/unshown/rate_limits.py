@@ -213,7 +213,7 @@ class DispatchPace:
         return -1 if self._open is None else self._open.to_us
 
     def _goes_on(self, paced: Paced, pause: Interval) -> bool:
-        """Whether a pause is that after the burst that comes behind those of a time."""
+        """Whether a pause is that after the burst that follows those of a time."""
         longest_us = PAUSE_MAX_US if paced.certain else _LONG_PAUSE_MAX_US
         if self._open is None or pause.to_ts - pause.from_ts > longest_us:
             return False

@@ -9,9 +9,8 @@ from dispatch_audit.pipeline.contract.known_bugs import remedy, titles
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import taken_between
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
 
 _SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "available permits"}

@@ -17,14 +17,13 @@ from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
     not_acknowledged,
     perhaps_gone,
     perhaps_other_dispatcher,
 )
 from dispatch_audit.pipeline.replay.verdicts.naming import position
-from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
 
