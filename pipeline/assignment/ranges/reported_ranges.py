@@ -14,6 +14,9 @@ from dispatch_audit.udfs.sticky_key_hash import Int64Array
 RangesOfOne: TypeAlias = frozenset[tuple[int, int]]
 """The ranges of one consumer, both ends inclusive."""
 
+RangesByConsumer: TypeAlias = Mapping[int, RangesOfOne]
+"""Those of several, by the number of each."""
+
 # The hashes after the last ring point end here, in what brokers report and in all there are.
 _TAIL_ENDS: Final = (HASH_MAX - 1, HASH_MAX)
 

@@ -54,10 +54,7 @@ def update_availability(
 def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: TracePoint) -> None:
     """Takes from a snapshot who is at the limit because the broker counts what was skipped or sent twice (E6, F10).
 
-    Args:
-        state: the state, in front of the snapshot.
-        unacked: the messages that the broker counts for each consumer, by its index.
-        point: the time of the snapshot, and its row.
+    `unacked` has the messages that the broker counts for each consumer, by its index.
     """
     consumers, waits = state.consumers.view(np.ndarray), state.waits.consumers.view(np.ndarray)
     blocks_at = int(common_of(state)["blocks_at"])
@@ -136,17 +133,9 @@ def report_starved(
     ended_by: int,
     unavailable: int,
 ) -> None:
-    """Reports that an entry of a hash, and those after it, could be sent and were not.
+    """Reports that an entry of the hash at `at`, and those after it, could be sent between two points and were not.
 
-    Args:
-        state: the state.
-        out: receives the interval.
-        at: the slot of the hash.
-        head: the slot of the entry.
-        since: the point since which it could be sent.
-        point: the point that ends it.
-        ended_by: the kind of change, see `output.ENDINGS`.
-        unavailable: for how much of it the owner could be sent nothing, in microseconds.
+    For `unavailable` microseconds of that time the owner could be sent nothing.
     """
     hashes, owner = state.hashes, state.hashes[at].owner
     row, report = new_interval(out, STARVED, owner, hashes[at].hash, since, point, ended_by), out.intervals

@@ -19,12 +19,9 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 
-Columns = NDArray[np.int64]
-"""Numbers in two dimensions."""
-
 
 @compiled
-def moves_in_use(state: Seen, before: Routing, in_use: Ints, moved: Columns) -> tuple[int, int]:
+def moves_in_use(state: Seen, before: Routing, in_use: Ints, moved: Ints) -> tuple[int, int]:
     """Fills in the hashes with pending or waiting entries, and those of them that move from one owner to another.
 
     Args:

@@ -163,10 +163,7 @@ def _unblock_all(state: State) -> None:
 def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us: int) -> None:
     """Notes that nothing from a read position on had been read, if the subscription was at its limit before.
 
-    Args:
-        state: the state.
-        read_position: of a snapshot.
-        since_us: the broker took the snapshot at this time or later.
+    The broker took the snapshot that reports the position at `since_us` or later.
     """
     seen = record_of(state.limits.common, LIMIT)
     if read_position is None or not 0 < seen["full_since_ts"] < since_us:

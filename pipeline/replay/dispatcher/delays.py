@@ -36,14 +36,7 @@ _BETWEEN_LOOKS_US: Final = 10
 
 @compiled
 def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> None:
-    """Marks the waiting entries as due whose time has come.
-
-    Args:
-        state: the state.
-        out: receives the intervals that end.
-        point: the time, and the last row before it.
-        policy: its tick is in `due_ts` of the entries already.
-    """
+    """Marks the waiting entries as due whose time has come at `point`: the time, and the last row before it."""
     entries, hashes, common = state.entries, state.hashes, state.common
     common[0].next_due_ts = UNKNOWN
     open_entries = 0

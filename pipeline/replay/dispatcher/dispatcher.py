@@ -463,7 +463,7 @@ class Dispatcher:
         return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
 
     def unseen(self) -> tuple[int, int, int, int, int]:
-        """The fields of `Seen` from `unkeyed` to `never_acknowledged`; those up to here, so call it after `close`."""
+        """The fields of `Unseen` from `unkeyed` to `never_acknowledged`; those up to here, so call it after `close`."""
         # The publish of an entry that was reported without one may have come since.
         without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_reported, 0)
         return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._outstanding()

@@ -72,14 +72,7 @@ def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None
 
 @compiled
 def note_delivery(state: State, slot: int, sent: Dispatch, keeps_order: bool) -> None:
-    """Notes a dispatch; call before it changes the marks of its entry.
-
-    Args:
-        state: the state before the dispatch takes effect.
-        slot: the entry; its hash is known.
-        sent: the dispatch.
-        keeps_order: False where the subscription promises no order of a hash across consumers.
-    """
+    """Notes a dispatch of an entry whose hash is known; call before it changes the marks of the entry."""
     entries, hashes, at = state.entries, state.hashes, sent.hash_at
     if state.common[0].resetting != NO_RESET:
         entries[slot].redelivered = max(sent.redelivery_count, 0)
@@ -131,13 +124,7 @@ def note_capacity(
 ) -> None:
     """Blocks or unblocks a consumer, and lets the observers note it; called after every change of what it may be sent.
 
-    Args:
-        state: the state.
-        out: receives the interval that ends, in which it could be sent nothing.
-        consumer: the index of the consumer.
-        point: of the row of the change.
-        ended_by: the kind of change, see `output.ENDINGS`.
-        report_min_us: shorter intervals are not reported.
+    An interval ends here in which it could be sent nothing; it is reported if it is not shorter than `report_min_us`.
     """
     consumers, blocks_at = state.consumers, state.common[0].blocks_at
     if blocks_at > 0 and consumers[consumer].unacked >= blocks_at:

@@ -75,13 +75,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 
 @compiled
 def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
-    """Applies rows from `start` on.
-
-    Args:
-        state: the state, with room for every row (`allocation.make_room`).
-        out: receives findings, ended episodes and intervals.
-        rows: a stretch of the trace.
-        start: the first row to apply.
+    """Applies rows from `start` on; the state has room for each of them (`allocation.make_room`).
 
     Returns:
         The first row that was not applied: the number of rows, or less if the caller has to empty `out` first or to

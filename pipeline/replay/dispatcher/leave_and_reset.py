@@ -49,15 +49,9 @@ _SKIP_US = 10_000_000
 
 @compiled
 def return_all(state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, skew_us: int) -> None:
-    """Returns all pending entries of a consumer, so that they wait again.
+    """Returns all pending entries of a consumer, so that they wait again: BY_REDELIVER, or BY_LEAVE.
 
-    Args:
-        state: the state.
-        out: receives the episodes that end.
-        consumer: the index of the consumer.
-        point: right after the row after which this happens.
-        ended_by: BY_REDELIVER or BY_LEAVE.
-        skew_us: how long after its row a redeliver command may take effect.
+    A redeliver command may take effect up to `skew_us` after its row.
     """
     entries = state.entries
     for slot in range(entries.size):

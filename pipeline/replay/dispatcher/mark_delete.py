@@ -93,11 +93,7 @@ def _pass_entry(state: State, out: Output, slot: int, point: TracePoint, release
 def advance(state: State, out: Output, point: TracePoint, releases: bool) -> None:
     """Moves mark-delete over the acknowledged entries up to the first gap.
 
-    Args:
-        state: the state.
-        out: receives the episodes that end.
-        point: of the event that caused the move.
-        releases: whether mark-delete releases a pending entry that it passes (`Profile.mark_delete_releases`).
+    On some brokers it `releases` a pending entry that it passes (`Profile.mark_delete_releases`).
     """
     common = state.common
     while True:

@@ -8,13 +8,12 @@ The two dispatchers report different values (contract 7): only that of recently 
 `readPositionWhenJoining`, and only the draining one lists draining hashes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-
-Ranges = Mapping[int, frozenset[tuple[int, int]]]
 
 # So many are enough to decide, and a trace without an answer must not fill the memory.
 _KEPT_MAX: Final = 1_000
@@ -62,7 +61,7 @@ class ReportedAssignments:
         self.seen: list[ReportedAssignment] = []
         self.confirmed = False
 
-    def note(self, snapshot: Snapshot, in_force: Sequence[Ranges], determined: bool) -> None:
+    def note(self, snapshot: Snapshot, in_force: Sequence[RangesByConsumer], determined: bool) -> None:
         """Takes the next snapshot.
 
         Args:

@@ -5,11 +5,11 @@ overlap enter together, so several epochs may wait for their beginning.
 """
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.assignment.shares import HashShares
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -74,7 +74,7 @@ class EpochHistory:
         return bool(self._opened)
 
     @property
-    def ranges(self) -> Mapping[int, frozenset[tuple[int, int]]]:
+    def ranges(self) -> RangesByConsumer:
         """The ranges in force, by the trace's number of the consumer."""
         return {} if self.in_force is None else self.in_force.owned.by_consumer
 

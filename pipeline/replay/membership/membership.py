@@ -281,11 +281,7 @@ class Membership:
         return self._corrected(self.owners.look(Evidence.of(events, hashes, recorded_late), at), at)
 
     def learn(self, snapshot: Snapshot, at: TracePoint) -> steps.EpochBegins | None:
-        """Learns owners that are open from a snapshot that was taken under the assignment in force.
-
-        Args:
-            snapshot: the snapshot.
-            at: a point after it.
+        """Learns owners that are open from a snapshot that was taken under the assignment in force, before a point.
 
         Returns:
             The assignment in force if the snapshot corrects it, otherwise None.

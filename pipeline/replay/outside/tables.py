@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.outside.client_view import ClientView, Pair
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
-from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
 
@@ -72,7 +72,7 @@ def outside_tables(
     kept = [one for one in shown if one[0] in OUTSIDE[config.recorded_by].shown and one[0] in config.profile.rules]
     findings = [_findings(view, *one, findings_per_rule_max) for one in kept]
     # A row of which nothing could be compared is not judged; acknowledgements settle what is compared.
-    seen = Seen(
+    unseen = Unseen(
         censored=counted.rows - view.checked - refused - view.unkeyed,
         undecided=0,
         unkeyed=view.unkeyed,
@@ -83,7 +83,7 @@ def outside_tables(
         unjoined=len(listed),
         censored_by_gaps=0,
     )
-    coverage = rows.coverage(counted, refused, seen, 0) | rows.answers_from_outside(counted.dispatches)
+    coverage = rows.coverage(counted, refused, unseen, 0) | rows.answers_from_outside(counted.dispatches)
     yield "violations", rows.violations(findings, findings_per_rule_max)
     yield "metrics", columns_of(rows.metrics(config.profile.rules, findings, coverage["completeness"]))
     yield "coverage", columns_of([coverage])

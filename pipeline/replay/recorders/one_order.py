@@ -28,10 +28,6 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
     recorder. A row that was written after the topic had moved to the next owner gets the time of that move. Rows of a
     recorder that was unknown when the terms were found are left out. A gap holds in every term in which rows may be
     missing; settings hold from their row on, and `Transfers` puts them in force again in later terms of their recorder.
-
-    Args:
-        packed: rows of one recorder.
-        recorders: those of its topic.
     """
     if not recorders.terms:
         return [packed] if recorders.wrote(packed.broker) else []

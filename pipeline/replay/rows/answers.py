@@ -103,15 +103,15 @@ def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Miss
 
     Nothing is missing where a window ends before the replay has placed its dispatches in time: the next one has them.
     """
-    seen, dispatcher = found.seen, found.dispatcher
+    unseen, dispatcher = found.unseen, found.dispatcher
     if not counted.dispatches:
         # Entries that no consumer was sent were acknowledged.
         settled = any(acknowledged for _, acknowledged in dispatcher.counts.values())
         return ["dispatches"] if dispatcher.checked[ACKNOWLEDGEMENTS] and not settled else []
     missing: list[Missing] = []
-    if seen.unkeyed:
+    if unseen.unkeyed:
         missing.append("keys")
-    if seen.censored or seen.undecided or (refused and not missing):
+    if unseen.censored or unseen.undecided or (refused and not missing):
         missing.append("consumers")
     if missing and not counted.publishes:
         missing.append("publishes")
@@ -121,7 +121,7 @@ def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Miss
 def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Missing]) -> list[Missing]:
     """What the trace lacks so that it does not show which entries waited; `unjudged` is missing anyway."""
     missing = list(unjudged)
-    if not counted.publishes and found.seen.without_publish and "publishes" not in missing:
+    if not counted.publishes and found.unseen.without_publish and "publishes" not in missing:
         missing.append("publishes")
     if not found.waits_known and (counted.publishes or counted.dispatches) and "consumers" not in missing:
         missing.append("open_entries")

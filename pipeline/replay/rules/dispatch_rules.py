@@ -176,12 +176,7 @@ def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, 
 def check_owner(state: Seen, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
     """Checks V2, V12: the entry goes to the owner of its hash.
 
-    Args:
-        state: the state before the dispatch takes effect.
-        out: receives findings.
-        slot: the entry; its hash is known.
-        sent: the dispatch.
-        sticky: whether consumers declare their hashes (STICKY), so that other hashes have no owner.
+    Where consumers declare their hashes (`sticky`), other hashes have no owner.
     """
     if sent.owner != sent.consumer:
         row = report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)

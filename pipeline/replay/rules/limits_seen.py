@@ -151,13 +151,7 @@ def _count_pass(state: SeenByLimits, limited: int, sent: Dispatch) -> None:
 def _weigh(state: SeenByLimits, out: Output, limited: int, sent: Dispatch, far: bool, stood: int) -> None:
     """Notes whether a dispatch completes the evidence against a claimed limit, and stops the kernel if it does.
 
-    Args:
-        state: the state.
-        out: gets the reason why the kernel stops.
-        limited: whose limit it is.
-        sent: the dispatch.
-        far: whether it goes so far beyond the limit that one such dispatch is enough.
-        stood: how often an entry was held back at the limit for certain.
+    One that goes `far` beyond the limit is enough. An entry was certainly held back at the limit `stood` times.
     """
     claims = state.limits.claims
     passes = claims[limited].passes

@@ -5,15 +5,15 @@ moment of that bracket explains it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
-from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesOfOne, report_agrees
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
-from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
+from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Estimate, Reconstruction
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 _ALONE = (
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
     """The reconstruction at one side of the bracket; `ranges` by the trace's number of the consumer."""
 
     rebuilt: Reconstruction
-    ranges: Mapping[int, RangesOfOne]
+    ranges: RangesByConsumer
 
 
 @checkpointed("mismatch")
@@ -199,14 +199,14 @@ def _owns_all(snapshot: Snapshot, reported: RangesOfOne) -> bool:
     return starts[0] <= 1 and gapless and ends[-1] >= _LAST_SLOT
 
 
-def _range(bounds: Bounds) -> str:
+def _range(bounds: Estimate) -> str:
     return str(bounds.least) if bounds.least == bounds.most else f"{bounds.least} to {bounds.most}"
 
 
-def _drained(moment: Reconstruction, index: int, sticky_hash: int, lazy_return: bool) -> Bounds:
+def _drained(moment: Reconstruction, index: int, sticky_hash: int, lazy_return: bool) -> Estimate:
     """The number of entries that the broker may count for a hash on the draining list of a consumer."""
     key = (index, sticky_hash)
     least, most = moment.draining.get(key, NONE)
     # The last acknowledgements may be in progress; a returned hash stays listed until the next attempt (3.4).
     pending = moment.pending.get(key, NONE)
-    return Bounds(least, most + (pending.most if lazy_return or pending.least == 0 else 0))
+    return Estimate(least, most + (pending.most if lazy_return or pending.least == 0 else 0))

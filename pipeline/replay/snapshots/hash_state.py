@@ -31,12 +31,7 @@ class HashState(NamedTuple):
 
 
 def hash_state(state: Seen, sticky_hash: int) -> HashState:
-    """Returns the state of a hash at this moment.
-
-    Args:
-        state: the state of the kernel.
-        sticky_hash: the hash; one without a pending or waiting entry has only an owner.
-    """
+    """The state of a hash at this moment; one without a pending or waiting entry has only an owner."""
     owner = int(state.routing.owners_of([sticky_hash])[0])
     hashes: Any = state.hashes
     entries: Any = state.entries

@@ -32,22 +32,22 @@ from dispatch_audit.pipeline.replay.state.state import (
 
 
 @checkpointed("bounds")
-class Bounds(NamedTuple):
+class Estimate(NamedTuple):
     """The lower and upper bound of a number."""
 
     least: int
     most: int
 
-    def widened(self, other: "Bounds") -> "Bounds":
+    def widened(self, other: "Estimate") -> "Estimate":
         """The bounds of a number that is within these bounds or the others."""
-        return Bounds(min(self.least, other.least), max(self.most, other.most))
+        return Estimate(min(self.least, other.least), max(self.most, other.most))
 
     def admits(self, value: int) -> bool:
         """Whether the number may be `value`."""
         return self.least <= value <= self.most
 
 
-NONE = Bounds(0, 0)
+NONE = Estimate(0, 0)
 
 
 @checkpointed("reconstruction")
@@ -64,10 +64,10 @@ class Reconstruction(NamedTuple):
             (contract 5.9), and no dispatch shows one.
     """
 
-    unacked: Mapping[int, Bounds]
-    draining: Mapping[tuple[int, int], Bounds]
-    pending: Mapping[tuple[int, int], Bounds]
-    in_replay: Bounds
+    unacked: Mapping[int, Estimate]
+    draining: Mapping[tuple[int, int], Estimate]
+    pending: Mapping[tuple[int, int], Estimate]
+    in_replay: Estimate
     passed: bool
 
 
@@ -112,7 +112,7 @@ def reconstruct(
         certain &= ~are_before(state, used, after_mark_delete)
     draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
     return Reconstruction(
-        dict(enumerate(map(Bounds, least, most))),
+        dict(enumerate(map(Estimate, least, most))),
         draining,
         pending,
         _in_replay(state, used, marks, read_position),
@@ -127,10 +127,10 @@ def reconstruct(
 
 def _by_hash(
     state: Seen, places: NDArray[Any], at: NDArray[Any], certain: NDArray[np.bool_], possible: NDArray[np.bool_]
-) -> tuple[dict[tuple[int, int], Bounds], dict[tuple[int, int], Bounds]]:
+) -> tuple[dict[tuple[int, int], Estimate], dict[tuple[int, int], Estimate]]:
     hashes: Any = state.hashes.view(np.ndarray)
-    draining: dict[tuple[int, int], Bounds] = {}
-    pending: dict[tuple[int, int], Bounds] = {}
+    draining: dict[tuple[int, int], Estimate] = {}
+    pending: dict[tuple[int, int], Estimate] = {}
     candidates = np.flatnonzero(possible & (places >= 0))
     hash_at = places[candidates]
     away = (hashes["draining_seq"][hash_at] != UNKNOWN) & (hashes["hash"][hash_at] != UNKNOWN)
@@ -145,14 +145,14 @@ def _by_hash(
     for index, sticky_hash, drained, sure in zip(*(column.tolist() for column in columns), strict=True):
         bounds, key = draining if drained else pending, (index, sticky_hash)
         least, most = bounds.get(key, NONE)
-        bounds[key] = Bounds(least + sure, most + 1)
+        bounds[key] = Estimate(least + sure, most + 1)
     return draining, pending
 
 
-def _in_replay(state: Seen, used: Ints, marks: Ints, read_position: Position | None) -> Bounds:
+def _in_replay(state: Seen, used: Ints, marks: Ints, read_position: Position | None) -> Estimate:
     # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
     waiting = used[(marks & WAITING != 0) & (marks & TRACKED != DELAYED)]
     count = waiting.size
     if read_position is not None:
         count = int(np.count_nonzero(are_before(state, waiting, read_position)))
-    return Bounds(count, count)
+    return Estimate(count, count)

@@ -57,9 +57,7 @@ class Routings:
     def decided_before(self, found: Records, late_us: int) -> NDArray[np.bool_]:
         """Which findings of a wrong owner may be dispatches that were decided under a former routing.
 
-        Args:
-            found: findings.
-            late_us: how much later than it was decided a dispatch may be recorded; 0: not at all.
+        A dispatch may be recorded up to `late_us` after it was decided.
         """
         explained: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
         if late_us > 0:

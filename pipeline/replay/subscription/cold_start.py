@@ -16,12 +16,12 @@ A gap, in which the recorder dropped rows, is the end of one such trace and the 
 after it, and also 1 if joins, leaves or resets may be among the rows dropped. Otherwise the consumers stay known.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesOfOne, report_agrees
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
@@ -167,9 +167,7 @@ class ColdStart:
         """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""
         self._known |= not self._members_missing
 
-    def look(
-        self, snapshot: Snapshot, connected: Set[int], mapped: Mapping[int, RangesOfOne], agrees: bool = True
-    ) -> bool:
+    def look(self, snapshot: Snapshot, connected: Set[int], mapped: RangesByConsumer, agrees: bool = True) -> bool:
         """Takes a snapshot of the broker; returns whether everything is `settled` because of it.
 
         Args:

@@ -17,7 +17,7 @@ _STARTS = among(Code.DISPATCH_START)
 _ENDS = among(Code.DISPATCH_END)
 
 
-class Seen(NamedTuple):
+class Unseen(NamedTuple):
     """The numbers of rows, entries and consumers that the replay could not see, or not to the end.
 
     Attributes:
@@ -135,8 +135,3 @@ class RowsSeen:
     def seq_missing(self) -> int:
         """How many numbers between the first and the last seq no row has."""
         return 0 if self._first_seq is None else self._last_seq - self._first_seq + 1 - self._distinct
-
-
-def judged_rows(rows: int, refused: int, seen: Seen) -> int:
-    """The number of rows of a subscription that could be judged."""
-    return max(rows - refused - seen.censored - seen.undecided - seen.unkeyed, 0)

@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
-from dispatch_audit.pipeline.replay.subscription.completeness import Seen
+from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
@@ -32,7 +32,7 @@ class ReplayResult:
         loop: what the rows have led to; it has closed what was open.
         findings: those that no later row can withdraw.
         episodes: the draining episodes that have certainly drained.
-        seen: the numbers of what was not seen, or not to the end.
+        unseen: the numbers of what was not seen, or not to the end.
         report_range: the rows that this window reports. Other findings were reported before, or a later window reports
             them; here they only explain.
         silence: when the broker wrote nothing at all.
@@ -43,7 +43,7 @@ class ReplayResult:
     loop: StepLoop
     findings: Records
     episodes: Records
-    seen: Seen
+    unseen: Unseen
     report_range: ReportRange
     silence: BrokerSilence
     waits_known: bool

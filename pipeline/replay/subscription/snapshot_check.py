@@ -1,8 +1,9 @@
 """Compares the broker's snapshots with the reconstruction, and takes values from them that the trace does not show."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from typing import NamedTuple
 
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -13,8 +14,6 @@ from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mome
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
-
-Ranges = Mapping[int, frozenset[tuple[int, int]]]
 
 _NO_KEYS = "the trace has no key of a dispatch, so it does not show which hashes were held"
 _PASSED = (
@@ -81,19 +80,21 @@ class SnapshotCheck:
         self._begun: dict[int, Moment] = {}
         self._lazy_return = lazy_return
 
-    def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: Ranges) -> None:
+    def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""
         self._begun[snapshot.seq] = Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
 
-    def began_with(self, snapshot: Snapshot) -> Ranges:
+    def began_with(self, snapshot: Snapshot) -> RangesByConsumer:
         """The ranges in force at the earliest moment of the snapshot."""
         return self._begun[snapshot.seq].ranges
 
-    def assume(self, snapshot: Snapshot, ranges: Ranges) -> None:
+    def assume(self, snapshot: Snapshot, ranges: RangesByConsumer) -> None:
         """Replaces the ranges at the earliest moment of the snapshot, because the snapshot itself has shown them."""
         self._begun[snapshot.seq] = self._begun[snapshot.seq]._replace(ranges=ranges)
 
-    def end(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: Ranges) -> tuple[Moment, Moment]:
+    def end(
+        self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer
+    ) -> tuple[Moment, Moment]:
         """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
         self.counters.look(snapshot, dispatcher.consumers, dispatcher.sent_batches)

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
-from dispatch_audit.pipeline.replay.subscription.completeness import Seen
+from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
@@ -130,7 +130,7 @@ class Subscription:
             episodes=snapshots.cleared.certain(
                 dispatcher.episodes(), np.array([at.seq for at in epochs.began], dtype=np.int64)
             ),
-            seen=Seen(
+            unseen=Unseen(
                 cold_start.censored,
                 membership.owners.undecided,
                 *dispatcher.unseen(),

@@ -12,9 +12,7 @@ from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_
 def findings_by_rule(context: FindingContext, per_rule_max: int) -> list[RuleFindings]:
     """The findings that the window reports, for every rule that applies to the broker; several may be about one rule.
 
-    Args:
-        context: the subscription and its broker.
-        per_rule_max: how many findings of a rule of the kernel are worded; 0: every one.
+    At most `per_rule_max` findings of a rule of the kernel are worded; `ALL`: every one.
     """
     of_dispatches = dispatch_findings(context, per_rule_max)
     others = (stuck_findings, mismatch_findings, settings_findings, counter_findings)

@@ -40,9 +40,7 @@ _CHECKED: Mapping[Counted, int] = {
 def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[RuleFindings]:
     """The findings of the replay by rule, for every rule that applies to this broker.
 
-    Args:
-        context: the subscription and its broker.
-        per_rule_max: how many findings of a rule are worded; `ALL`: every one. There may be millions of them.
+    At most `per_rule_max` findings of a rule are worded; `ALL`: every one. There may be millions of them.
     """
     found = context.found
     verdicts = judged(context)

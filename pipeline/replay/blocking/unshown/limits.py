@@ -56,13 +56,7 @@ def perhaps_blocked(state: Seen, since_us: int) -> NDArray[np.bool_]:
 
 
 def may_be_full(state: Seen, since_us: int, reported: Reported) -> bool:
-    """Whether the subscription may have reached a limit of unacknowledged messages without being seen at it.
-
-    Args:
-        state: the state.
-        since_us: it counts too if it may have been full later than this.
-        reported: what snapshots of the stall say.
-    """
+    """Whether the subscription may be at a limit of unacknowledged messages that no row shows, or was since a time."""
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     more = int(consumers["uncounted"][consumers["connected"] == 1].sum())
     counted = max(int(common["unacked"]) + more, reported.unacked or 0)
