@@ -158,7 +158,9 @@ def stalled(state: Seen, situation: Situation) -> Blocked | None:
         detail["could_be_sent"] = free.slot.size
         detail["may_pause"] = _may_pause(free, situation)
         detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation)
-        detail["unshown"] = _unshown(state, waiting, is_unavailable, situation) or _unshown_rate(state, situation)
+        detail["unshown"] = _unshown(state, waiting, is_unavailable, situation) or (
+            UNSHOWN_RATE if not situation.rates_are_said and is_pause_of_a_rate(state, interval) else ""
+        )
         roots = oldest(state, free.slot)
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
@@ -319,11 +321,6 @@ def _unshown(state: Seen, waiting: Waiters, unavailable: NDArray[np.bool_], situ
     if in_replay is None:
         in_replay = _replay_before(state, joined(held, delayed), free, situation)
     return UNSHOWN_LOOK_AHEAD if may_be_too_long(in_replay, situation.reported) else ""
-
-
-def _unshown_rate(state: Seen, situation: Situation) -> str:
-    """The limit of the dispatch rate, if no row says it and it may explain a stall; empty: it does not."""
-    return UNSHOWN_RATE if not situation.rates_are_said and is_pause_of_a_rate(state, situation.interval) else ""
 
 
 def _is_sent(state: Seen, waiting: Waiters, situation: Situation) -> NDArray[np.bool_]:

@@ -113,12 +113,6 @@ def unblock(state: State, consumer: int, ts: int) -> None:
 
 
 @compiled
-def _is_half_free(state: State, consumer: int) -> bool:
-    blocks_at = state.common[0].blocks_at
-    return bool(blocks_at <= 0 or state.consumers[consumer].unacked <= blocks_at // 2)
-
-
-@compiled
 def note_capacity(
     state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, report_min_us: int
 ) -> None:
@@ -127,10 +121,11 @@ def note_capacity(
     An interval ends here in which it could be sent nothing; it is reported if it is not shorter than `report_min_us`.
     """
     consumers, blocks_at = state.consumers, state.common[0].blocks_at
+    half_free = blocks_at <= 0 or consumers[consumer].unacked <= blocks_at // 2
     if blocks_at > 0 and consumers[consumer].unacked >= blocks_at:
         consumers[consumer].blocked = 1
     # A new limit takes effect with the next acknowledgement (4.14).
-    elif consumers[consumer].blocked == 1 and ended_by != BY_SETTINGS and _is_half_free(state, consumer):
+    elif consumers[consumer].blocked == 1 and ended_by != BY_SETTINGS and half_free:
         unblock(state, consumer, point.ts_us)
     note_at_limit(state, consumer, point.ts_us)
     update_availability(state, out, consumer, point, ended_by, report_min_us)

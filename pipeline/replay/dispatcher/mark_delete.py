@@ -83,13 +83,6 @@ def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
 
 
 @compiled
-def _pass_entry(state: State, out: Output, slot: int, point: TracePoint, releases: bool) -> None:
-    if releases and state.entries[slot].holder >= 0:
-        remove_pending(state, out, slot, point, BY_MARK_DELETE)
-    free_entry(state, slot)
-
-
-@compiled
 def advance(state: State, out: Output, point: TracePoint, releases: bool) -> None:
     """Moves mark-delete over the acknowledged entries up to the first gap.
 
@@ -102,7 +95,9 @@ def advance(state: State, out: Output, point: TracePoint, releases: bool) -> Non
             if state.entries[slot].marks & ACKED == 0:
                 return
             common[0].mark_delete_entry += 1
-            _pass_entry(state, out, slot, point, releases)
+            if releases and state.entries[slot].holder >= 0:
+                remove_pending(state, out, slot, point, BY_MARK_DELETE)
+            free_entry(state, slot)
         elif not _cross_ledger(state):
             return
 

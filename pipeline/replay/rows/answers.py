@@ -42,6 +42,7 @@ def answers(
     unjudged = [] if judged else _unjudged(found, counted, refused)
     waits_unseen = _waits_unseen(found, counted, unjudged)
     held_up, expected = _no_progress(found)
+    blamed = NOBODY if held_up is None else held_up.blocking
     stuck = {severity for f in findings if f.rule in _STUCK for severity, number in f.counts.items() if number}
     order = {
         severity for f in findings if RULES[f.rule].about == "order" for severity, number in f.counts.items() if number
@@ -57,7 +58,7 @@ def answers(
         "order_verdict": order_of(order, counted.dispatches, unjudged),
         "progress": progress,
         **_columns("held_up", held_up),
-        "held_up_by": None if held_up is None else _blamed(held_up, context),
+        "held_up_by": None if blamed == NOBODY else context.names.spoken(blamed),
         **_columns("expected_wait", expected),
         "missing": [*(waits_unseen if progress == "not_provable" else unjudged), *unrecorded(context)],
         "order_held_back": held["order"],
@@ -153,7 +154,3 @@ def _columns(name: str, interval: Blocked | None) -> dict[str, object]:
         f"{name}_seconds": 0.0 if interval is None else _seconds(interval),
         f"{name}_cause": None if interval is None else interval.cause,
     }
-
-
-def _blamed(interval: Blocked, context: FindingContext) -> str | None:
-    return None if interval.blocking == NOBODY else context.names.spoken(interval.blocking)

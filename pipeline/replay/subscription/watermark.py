@@ -69,9 +69,6 @@ def reported_since(reported: TracePoint | None, until: TracePoint | None = None)
     return ReportRange(reported or _BEGINNING, until or _END)
 
 
-EVERYTHING: Final = reported_since(None)
-
-
 @checkpointed("watermark")
 class Watermark:
     """Finds the point up to which rows are old enough; remembers one point for each second."""

@@ -20,7 +20,6 @@ from dispatch_audit.pipeline.contract.rules import (
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import NOBODY
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
 from dispatch_audit.pipeline.replay.verdicts.missing.across_gaps import across_gaps, without_owners
@@ -61,8 +60,9 @@ def judged(context: FindingContext) -> list[FindingVerdict]:
     found, findings = context.found, context.found.findings
     if not findings.size:
         return []
-    plain = {(rule, permitted): plain_verdict(rule, permitted, context) for rule, permitted in _kinds(found)}
-    verdicts = [plain[rule, by] for rule, by in zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True)]
+    kinds = list(zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True))
+    plain = {(rule, permitted): plain_verdict(rule, permitted, context) for rule, permitted in set(kinds)}
+    verdicts = [plain[kind] for kind in kinds]
     for at, verdict in duplicates(context).items():
         verdicts[at] = verdict
     overtakings: dict[int, FindingVerdict] = {}
@@ -121,7 +121,3 @@ def _routed_gap(context: FindingContext) -> FindingVerdict:
     if not bugs:
         return UNEXPLAINED
     return FindingVerdict("known_bug", None, bugs, "the hash lies between two ranges of this consumer")
-
-
-def _kinds(found: ReplayResult) -> set[tuple[int, int]]:
-    return set(zip(found.findings.rule.tolist(), found.findings.permitted.tolist(), strict=True))

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.subscription.watermark import EVERYTHING, Watermark, reported_since
+from dispatch_audit.pipeline.replay.subscription.watermark import Watermark, reported_since
 
 # So many that no table is cut short: of the worst of each window there are more than of the worst of all.
 ALL = 1_000_000
@@ -120,7 +120,7 @@ def test_each_row_is_told_by_one_window() -> None:
         [False, True, False],
         [False, False, True],
     ]
-    assert EVERYTHING.final
+    assert reported_since(None).final
     assert [window.final for window in windows] == [False, False, True]
 
 

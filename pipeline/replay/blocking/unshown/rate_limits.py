@@ -229,7 +229,8 @@ class DispatchPace:
         messages = [burst.messages for burst in run]
         same_size = _alike(messages) or _alike([burst.entries for burst in run])
         certain = same_size and min(messages) >= _BURST_MIN and max(pauses) <= PAUSE_MAX_US
-        few = min(messages) >= _FEW_MIN and (same_size if min(messages) >= _BURST_MIN else _alike_few(messages))
+        alike = same_size if min(messages) >= _BURST_MIN else max(messages) - min(messages) <= _FEW_ALIKE
+        few = min(messages) >= _FEW_MIN and alike
         if not (certain or (few and max(pauses) <= _LONG_PAUSE_MAX_US)) or not _alike(cycles):
             return
         # The pause after the last burst may be another one.
@@ -245,7 +246,3 @@ class DispatchPace:
 def _alike(values: Sequence[int]) -> bool:
     """Whether values differ by no more than a limiter lets them."""
     return max(values) - min(values) <= max(2, _ALIKE * max(values))
-
-
-def _alike_few(values: Sequence[int]) -> bool:
-    return max(values) - min(values) <= _FEW_ALIKE

@@ -41,7 +41,8 @@ class ReplayLevels:
         """Whether replay had the size of a stall in another one, and the broker has read on in between."""
         level = _level(stall)
         return level is not None and any(
-            other.first_unread != level.first_unread and _is_alike(other.in_replay, level.in_replay)
+            other.first_unread != level.first_unread
+            and abs(level.in_replay - other.in_replay) <= ALIKE * max(level.in_replay, other.in_replay)
             for other in self._levels
         )
 
@@ -51,7 +52,3 @@ def _level(stall: Blocked) -> _Level | None:
     if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] not in _UNREAD:
         return None
     return _Level(size, free[0])
-
-
-def _is_alike(size: int, other: int) -> bool:
-    return abs(size - other) <= ALIKE * max(size, other)
