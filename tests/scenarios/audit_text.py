@@ -24,13 +24,13 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
     found = [{**dict.fromkeys(_FINDING), **row} for row in tables.get("violations", ())]
     findings = sorted(found, key=lambda row: (row["seq"], row["rule"]))
     refused = sorted(tables.get("refused", ()), key=lambda row: int(row["seq"]))
-    told = [
+    lines = [
         *(line for row in findings for line in _finding(row, hashes.get(row["sticky_hash"], "no key"))),
         *(f"refused seq {row['seq']}: {row['reason']}, {row['detail']}" for row in refused),
         *(_draining(row, hashes[row["sticky_hash"]]) for row in tables.get("draining", ())),
         *(line for row in tables.get("blocking", ()) for line in _blocking(row, hashes)),
     ]
-    return told or ["nothing found"]
+    return lines or ["nothing found"]
 
 
 def _finding(row: Row, sticky_hash: str) -> Iterator[str]:
@@ -73,15 +73,15 @@ def _blocking(row: Row, hashes: Mapping[int, str]) -> Iterator[str]:
 
 def epochs(tables: Tables) -> list[str]:
     """Each epoch with the number of hashes that its consumers own."""
-    told = []
+    lines = []
     for number, first, to_seq, rows in _by_epoch(tables["assignments"]):
         owned = {_label(row["consumer"]): 0 for row in sorted(rows, key=lambda row: int(row["consumer"]))}
         for row in rows:
             owned[_label(row["consumer"])] += row["range_end"] - row["range_start"] + 1
         shares = ", ".join(f"{label} owns {hashes}" for label, hashes in owned.items())
         lasted = _lasted({"from_seq": first["from_seq"], "to_seq": to_seq})
-        told.append(f"epoch {number}: {first['change']}, {lasted}, {first['hashes_moved']} hashes moved; {shares}")
-    return told
+        lines.append(f"epoch {number}: {first['change']}, {lasted}, {first['hashes_moved']} hashes moved; {shares}")
+    return lines
 
 
 def ranges(tables: Tables) -> list[str]:
@@ -113,15 +113,15 @@ def consumers(tables: Tables) -> list[str]:
 
 def capacity(tables: Tables) -> list[str]:
     """Each look at the replay queue with how far it is from the limit of look-ahead."""
-    told = []
+    lines = []
     for row in tables.get("capacity", ()):
         size = f"{row['replay_size']} in replay" + ("" if row["replay_size_reported"] else " at least")
         left = "" if row["seconds_left"] is None else f", {row['seconds_left']:.3f} s left at this rate"
-        told.append(
+        lines.append(
             f"{row['consumers']} consumers, {size} of {row['look_ahead_limit']}, {row['headroom']} to go{left}; "
             f"{row['waiting']} wait"
         )
-    return told
+    return lines
 
 
 def metrics(tables: Tables) -> list[str]:

@@ -76,11 +76,11 @@ _TYPES: Mapping[str, pa.DataType] = {
 
 def run(script: str) -> str:
     """The script with the output that its commands have now."""
-    story, told = Story(), []
+    story, blocks = Story(), []
     for part in re.split(r"\n\n+", script.strip("\n")):
         commands, mark, _ = f"{part}\n".partition("\n----\n")
-        told.append("\n".join([commands, "----", *story.block(commands)]) if mark else part)
-    return "\n\n".join(told) + "\n"
+        blocks.append("\n".join([commands, "----", *story.block(commands)]) if mark else part)
+    return "\n\n".join(blocks) + "\n"
 
 
 def blocks(script: str) -> Iterator[str]:
@@ -150,35 +150,35 @@ class Story:
         yield f"{name} is {key.decode()}, hash {sticky_hash}"
 
     def do_join(self, words: list[str]) -> None:
-        ranges = _behind(words, "ranges")
+        ranges = _after(words, "ranges")
         self._write_sides(
             "join",
             words,
             consumer=None if words[0] == "nobody" else _number(words[0]),
-            consumer_name=_behind(words, "as") or words[0],
+            consumer_name=_after(words, "as") or words[0],
             key_shared_mode="STICKY" if ranges else "AUTO_SPLIT",
             allow_out_of_order="out-of-order" in words,
             ranges=[dict(zip(("start", "end"), map(int, r.split("-")), strict=True)) for r in ranges.split(",") if r],
         )
 
     def do_leave(self, words: list[str]) -> None:
-        self._write_sides("leave", words, consumer=_number(words[0]), reason=_behind(words, "because") or None)
+        self._write_sides("leave", words, consumer=_number(words[0]), reason=_after(words, "because") or None)
 
     def do_reset(self, words: list[str]) -> None:
         self._write_sides("reset", words, reason=words[0])
 
     def do_stats(self, words: list[str]) -> None:
-        told: Columns = {"mark_delete_position": _behind(words, "mark-delete") or None}
+        reported: Columns = {"mark_delete_position": _after(words, "mark-delete") or None}
         if "replay" in words:
-            told["msg_in_replay"] = int(_behind(words, "replay"))
+            reported["msg_in_replay"] = int(_after(words, "replay"))
         if words[:1] == ["of"]:
-            told["consumers"] = _reported(words[1:], self._rules(self._version))
+            reported["consumers"] = _reported(words[1:], self._rules(self._version))
         if "read" in words:
-            told["read_position"] = _behind(words, "read")
+            reported["read_position"] = _after(words, "read")
         if "pending" in words:
-            told["subscription_have_pending_replay_read"] = False
-            told["subscription_have_pending_read"] = _behind(words, "pending") == "yes"
-        self._write("stats", snapshot=json.dumps(told))
+            reported["subscription_have_pending_replay_read"] = False
+            reported["subscription_have_pending_read"] = _after(words, "pending") == "yes"
+        self._write("stats", snapshot=json.dumps(reported))
 
     def do_flow(self, words: list[str]) -> None:
         self._write("flow", consumer=_number(words[0]), permits=int(words[1]))
@@ -186,9 +186,9 @@ class Story:
     def do_publish(self, words: list[str]) -> None:
         entries, key = _named(words)
         for entry in entries:
-            batch = {"key": self._keys[key][0], "batch_size": int(_behind(words, "batch") or 1)}
+            batch = {"key": self._keys[key][0], "batch_size": int(_after(words, "batch") or 1)}
             self._entries[entry] = {**_position(entry), **batch}
-            delay_ms = int(_behind(words, "delayed").removesuffix("ms") or 60_000)
+            delay_ms = int(_after(words, "delayed").removesuffix("ms") or 60_000)
             due_ms = self._now_us // 1000 + delay_ms if "delayed" in words else None
             self._write("publish", **self._entries[entry], deliver_at_ms=due_ms)
 
@@ -196,14 +196,14 @@ class Story:
         entries, consumer = _named(words)
         for entry in entries:
             if "of" in words:
-                self._entries[entry] = {**_position(entry), "key": self._keys[_behind(words, "of")][0], "batch_size": 1}
+                self._entries[entry] = {**_position(entry), "key": self._keys[_after(words, "of")][0], "batch_size": 1}
             self._write_sides("dispatch", words, consumer=_number(consumer), **self._entries[entry])
 
     def do_ack(self, words: list[str]) -> None:
         entries, consumer = _named(words)
         positions: list[Columns] = [{**_position(entry), "ack_set": None} for entry in entries]
         if "indexes" in words:
-            done = {int(index) for index in _behind(words, "indexes").split(",")}
+            done = {int(index) for index in _after(words, "indexes").split(",")}
             size = self._entries[entries[0]]["batch_size"]
             positions[0]["ack_set"] = [sum(1 << index for index in range(size) if index not in done)]
         self._write_sides("ack", words, consumer=_number(consumer), positions=positions, ack_type="individual")
@@ -258,7 +258,7 @@ class Story:
         return audit_text.metrics(self._replayed(words))
 
     def _replayed(self, words: list[str]) -> audit_text.Tables:
-        config = self._rules(_behind(words, "on") or self._version)
+        config = self._rules(_after(words, "on") or self._version)
         columns = [pa.array([row.get(name) for row in self._rows], _TYPES[name]) for name in COLUMNS]
         batch = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
         chunks = pack(batch, config.profile)
@@ -330,7 +330,7 @@ def _each(word: str) -> list[str]:
     return [str(entry) for entry in range(int(first), int(last) + 1)] if last else [word]
 
 
-def _behind(words: list[str], word: str) -> str:
+def _after(words: list[str], word: str) -> str:
     return words[words.index(word) + 1] if word in words[:-1] else ""
 
 

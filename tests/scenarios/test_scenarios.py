@@ -20,12 +20,12 @@ def _kept(path: Path) -> bool:
 @pytest.mark.parametrize("path", [path for path in SCRIPTS if _kept(path)], ids=lambda path: path.stem)
 def test_script(path: Path) -> None:
     script = path.read_text(encoding="utf-8")
-    told = scenario_runner.run(script)
+    written = scenario_runner.run(script)
     # No option of pytest: it would take a second conftest.py, which hides the one that other tests import from.
     if os.environ.get("SCENARIOS_REWRITE") == "1":
-        path.write_text(told, encoding="utf-8")
+        path.write_text(written, encoding="utf-8")
     else:
-        assert told == script
+        assert written == script
 
 
 # Strict: a script that comes true has to lose its `not_yet_`.

@@ -124,14 +124,14 @@ def test_what_waits_for_another_holder_is_not_charged_to_its_permits() -> None:
     assert _consumers(log) == []
 
 
-@pytest.mark.parametrize(("waited_us", "told"), [(99_999, 0), (100_000, 1)])
-def test_shorter_intervals_are_left_out(waited_us: int, told: int) -> None:
+@pytest.mark.parametrize(("waited_us", "number"), [(99_999, 0), (100_000, 1)])
+def test_shorter_intervals_are_left_out(waited_us: int, number: int) -> None:
     log = _log(permits=1)
     _sent(log, 1, 0)
     log.publish(1, HIGH)
     log.now_us += waited_us
     log.flow(1, 10)
-    assert len(_consumers(log)) == told
+    assert len(_consumers(log)) == number
 
 
 def test_a_batch_takes_as_many_permits_as_it_has_messages() -> None:
@@ -306,5 +306,5 @@ def test_one_cause_that_follows_another_is_an_interval_of_its_own() -> None:
     half = log.ack(1, 0, 1)
     log.now_us += SECOND
     asked = log.flow(1, 10)
-    told = [("unacked_limit_consumer", half, "ack"), ("no_permits", asked, "flow")]
-    assert _causes(log, **FOUR_UNACKED) == told
+    waits = [("unacked_limit_consumer", half, "ack"), ("no_permits", asked, "flow")]
+    assert _causes(log, **FOUR_UNACKED) == waits

@@ -106,14 +106,14 @@ def test_a_snapshot_from_before_the_stall_says_nothing_of_it() -> None:
     assert (wait.cause, wait.detail["replay_size_reported"]) == ("look_ahead_limit", None)
 
 
-@pytest.mark.parametrize(("idle_us", "told"), [(SECOND - 1, 0), (SECOND, 1)])
-def test_less_than_a_second_is_no_stall(idle_us: int, told: int) -> None:
+@pytest.mark.parametrize(("idle_us", "number"), [(SECOND - 1, 0), (SECOND, 1)])
+def test_less_than_a_second_is_no_stall(idle_us: int, number: int) -> None:
     log = _log(10, 10)
     _sent(log, 1, 0, HIGH)
     log.publish(1, LOW)
     log.now_us += idle_us
     log.dispatch(2, 1, LOW)
-    assert len(replayed(log.rows).waits_of("subscription")) == told
+    assert len(replayed(log.rows).waits_of("subscription")) == number
 
 
 def test_time_without_anything_to_send_is_no_stall() -> None:
@@ -308,7 +308,7 @@ def test_who_lets_them_go_was_to_blame() -> None:
 def _told(replay: Replay) -> list[tuple[str, int]]:
     """Severity and seq of the findings of rule `stalled`."""
     findings = stuck_findings(replay.context)
-    return [(one.severity, one.seq) for told in findings if told.rule == "stalled" for one in told.worst]
+    return [(one.severity, one.seq) for number in findings if number.rule == "stalled" for one in number.worst]
 
 
 @pytest.mark.parametrize("permits", [10, None])

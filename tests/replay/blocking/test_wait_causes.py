@@ -102,13 +102,13 @@ def test_what_was_read_only_in_the_last_moment_was_not_read_before() -> None:
     assert [wait.cause for wait in _hashes(log)] == ["not_read_yet"]
 
 
-@pytest.mark.parametrize(("waited_us", "told"), [(99_996, 0), (100_000, 1)])
-def test_shorter_waits_are_left_out(waited_us: int, told: int) -> None:
+@pytest.mark.parametrize(("waited_us", "number"), [(99_996, 0), (100_000, 1)])
+def test_shorter_waits_are_left_out(waited_us: int, number: int) -> None:
     log = _log()
     log.publish(1_000, HIGH)
     _pass(log, waited_us)
     log.dispatch(1, 1_000, HIGH)
-    assert len(_hashes(log)) == told
+    assert len(_hashes(log)) == number
 
 
 def test_what_was_given_back_waits_to_be_replayed() -> None:

@@ -49,9 +49,9 @@ def edited(logs: Logs, seq: int, edit: Callable[[dict[str, Any]], None]) -> Logs
     def change(row: Columns) -> Columns:
         if row["seq"] != seq:
             return row
-        told = json.loads(row["snapshot"])
-        edit(told)
-        return row | {"snapshot": json.dumps(told)}
+        snapshot = json.loads(row["snapshot"])
+        edit(snapshot)
+        return row | {"snapshot": json.dumps(snapshot)}
 
     return changed(logs, change)
 
@@ -67,8 +67,10 @@ def test_a_snapshot_reports_other_ranges() -> None:
     ]
     for row in spread(with_ranges):
 
-        def edit(told: dict[str, Any]) -> None:
-            told["consumers"] = [c | {"key_hash_ranges": c["key_hash_ranges"][1:]} for c in told["consumers"][:1]]
+        def edit(snapshot: dict[str, Any]) -> None:
+            snapshot["consumers"] = [
+                c | {"key_hash_ranges": c["key_hash_ranges"][1:]} for c in snapshot["consumers"][:1]
+            ]
 
         beyond = weighed(name, edited(logs, row["seq"], edit)) - untouched
         assert set(beyond) == {("assignment_mismatch", "violation")}
@@ -86,8 +88,8 @@ def test_a_snapshot_reports_other_draining_hashes() -> None:
     assert len(draining) >= PLACES
     for row in spread(draining):
 
-        def edit(told: dict[str, Any]) -> None:
-            for consumer in told["consumers"]:
+        def edit(snapshot: dict[str, Any]) -> None:
+            for consumer in snapshot["consumers"]:
                 for drained in consumer["draining_hashes"]:
                     drained["unacked_messages"] += 1000
 
@@ -101,8 +103,8 @@ def test_a_snapshot_reports_fewer_than_no_messages() -> None:
     untouched = weighed(name, logs)
     for row in spread(snapshots(logs)[10:]):
 
-        def edit(told: dict[str, Any]) -> None:
-            told["consumers"][0]["unacked_messages"] = -5
+        def edit(snapshot: dict[str, Any]) -> None:
+            snapshot["consumers"][0]["unacked_messages"] = -5
 
         assert weighed(name, edited(logs, row["seq"], edit)) - untouched == {("impossible_counter", "info"): 1}
 

@@ -15,7 +15,7 @@ def answers_on(log: Log, **options: object) -> Row:
     return row
 
 
-def told(row: Row) -> tuple[object, object, object]:
+def answers_in(row: Row) -> tuple[object, object, object]:
     return row["order_verdict"], row["progress"], row["missing"]
 
 
@@ -35,7 +35,7 @@ def test_what_is_sent_in_order_and_soon_is_kept_and_flowing() -> None:
     log.flow(1, 10)
     log.dispatch(1, 1)
     row = answers_on(log)
-    assert told(row) == ("kept", "flowing", [])
+    assert answers_in(row) == ("kept", "flowing", [])
     assert (row["dispatches"], row["dispatches_judged"], row["held_up_seconds"]) == (2, 2, 0.0)
 
 
@@ -45,7 +45,7 @@ def test_a_consumer_without_permits_holds_up_its_subscription() -> None:
     log.flow(1, 10)
     log.dispatch(1, 1)
     row = answers_on(log)
-    assert told(row) == ("kept", "held_up", [])
+    assert answers_in(row) == ("kept", "held_up", [])
     assert (row["held_up_cause"], row["held_up_by"]) == ("no_permits", "c1 (consumer 1)")
     assert row["held_up_seconds"] == pytest.approx(7, abs=0.1)
 
@@ -55,7 +55,7 @@ def test_less_than_the_stall_threshold_holds_nothing_up() -> None:
     log.now_us += SECOND_US // 2
     log.flow(1, 10)
     log.dispatch(1, 1)
-    assert told(answers_on(log)) == ("kept", "flowing", [])
+    assert answers_in(answers_on(log)) == ("kept", "flowing", [])
 
 
 def test_what_could_have_been_sent_is_stalled() -> None:
@@ -65,7 +65,7 @@ def test_what_could_have_been_sent_is_stalled() -> None:
     log.publish(0)
     log.now_us += 2 * SECOND_US
     log.dispatch(1, 0)
-    assert told(answers_on(log)) == ("kept", "stalled", [])
+    assert answers_in(answers_on(log)) == ("kept", "stalled", [])
 
 
 def test_that_nobody_is_connected_is_said_and_holds_nothing_up() -> None:
@@ -77,7 +77,7 @@ def test_that_nobody_is_connected_is_said_and_holds_nothing_up() -> None:
     log.flow(2, 10)
     log.dispatch(2, 1)
     row = answers_on(log)
-    assert told(row) == ("kept", "flowing", [])
+    assert answers_in(row) == ("kept", "flowing", [])
     assert (row["expected_wait_cause"], row["held_up_cause"]) == ("no_owner", None)
     assert row["expected_wait_seconds"] == pytest.approx(60, abs=0.1)
 
@@ -108,7 +108,7 @@ def test_an_entry_that_overtakes_breaks_order_and_no_progress() -> None:
 def test_an_empty_subscription_is_no_alarm() -> None:
     log = Log()
     log.join(1)
-    assert told(answers_on(log)) == ("nothing_sent", "nothing_sent", [])
+    assert answers_in(answers_on(log)) == ("nothing_sent", "nothing_sent", [])
 
 
 def test_keys_that_nobody_recorded_leave_both_answers_open() -> None:
@@ -116,20 +116,20 @@ def test_keys_that_nobody_recorded_leave_both_answers_open() -> None:
     for row in log.rows:
         row.pop("key", None)
     log.rows = [row for row in log.rows if row["event"] != "publish"]
-    assert told(answers_on(log)) == ("not_provable", "not_provable", ["keys", "publishes"])
+    assert answers_in(answers_on(log)) == ("not_provable", "not_provable", ["keys", "publishes"])
 
 
 def test_a_known_key_in_a_dispatch_is_enough_for_order_but_not_for_progress() -> None:
     log = one_consumer()
     log.rows = [row for row in log.rows if row["event"] != "publish"]
-    assert told(answers_on(log)) == ("kept", "not_provable", ["publishes"])
+    assert answers_in(answers_on(log)) == ("kept", "not_provable", ["publishes"])
 
 
 def test_dispatches_that_nobody_recorded_are_no_empty_subscription() -> None:
     log = one_consumer()
     log.ack(1, 0)
     log.rows = [row for row in log.rows if row["event"] != "dispatch"]
-    assert told(answers_on(log)) == ("not_provable", "not_provable", ["dispatches"])
+    assert answers_in(answers_on(log)) == ("not_provable", "not_provable", ["dispatches"])
 
 
 def _without(*events: str) -> Callable[[Columns], bool]:
@@ -151,7 +151,7 @@ def test_a_recording_without_its_consumers_proves_nothing(
 ) -> None:
     logs = [[row for row in log if stays(row)] for log in recorded_logs(RECORDING)]
     (row,) = tables_of_logs(RECORDING, logs, complete_from_start=complete)["coverage"]
-    assert told(row) == ("not_provable", "not_provable", missing)
+    assert answers_in(row) == ("not_provable", "not_provable", missing)
 
 
 @pytest.mark.recordings
@@ -159,7 +159,7 @@ def test_digests_without_hashes_are_no_keys() -> None:
     logs = recorded_logs(RECORDING)
     tables = tables_of_logs(RECORDING, logs, keys_digested=True)
     (row,) = tables["coverage"]
-    assert told(row) == ("not_provable", "not_provable", ["keys"])
+    assert answers_in(row) == ("not_provable", "not_provable", ["keys"])
     broken = {metric["rule"]: metric["violations"] for metric in tables["metrics"] if metric["violations"]}
     assert broken == {}
 
@@ -176,6 +176,6 @@ def test_one_side_of_rows_is_judged_by_what_it_shows(phase: str) -> None:
 @pytest.mark.recordings
 def test_a_hung_consumer_holds_up_a_subscription_that_keeps_order() -> None:
     (row,) = tables_of_logs("hung-consumer-4.0.8", recorded_logs("hung-consumer-4.0.8"))["coverage"]
-    assert told(row) == ("kept", "held_up", [])
+    assert answers_in(row) == ("kept", "held_up", [])
     assert (row["held_up_cause"], row["held_up_by"]) == ("look_ahead_limit", "c7 (consumer 28)")
     assert row["held_up_seconds"] == pytest.approx(7.3, abs=0.01)

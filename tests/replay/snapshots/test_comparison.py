@@ -72,7 +72,7 @@ def test_a_snapshot_knows_nothing_of_what_lies_behind_its_bracket(count: int, ag
 
 
 def test_a_dispatch_on_its_way_may_count_or_not() -> None:
-    told = []
+    agreed = []
     for count in (0, 1, 2):
         log = Log()
         log.join(1)
@@ -81,8 +81,8 @@ def test_a_dispatch_on_its_way_may_count_or_not() -> None:
         log.snapshot(reported(1, unacked_messages=count), seq_begin=start, seq_end=start)
         log.dispatch(1, 0, LOW, phases="end")
         _settled(log)
-        told.append(_agreement(log, "unacked_messages")[0])
-    assert told == [1, 1, 0]
+        agreed.append(_agreement(log, "unacked_messages")[0])
+    assert agreed == [1, 1, 0]
 
 
 def test_an_entry_that_nobody_was_sent_counts_for_nobody_while_it_is_acknowledged() -> None:

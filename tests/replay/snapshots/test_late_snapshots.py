@@ -34,8 +34,8 @@ def _told(meanwhile: str, late_us: int, entries: int) -> Log:
     log.now_us += 5_000
     MEANWHILE[meanwhile](log)
     log.now_us = begun_us + late_us
-    told = {"unacked_messages": entries, "draining_hashes": [{"hash": LOW_HASH, "unacked_messages": entries}]}
-    first = reported(1, key_hash_ranges=UPPER, **told)
+    values = {"unacked_messages": entries, "draining_hashes": [{"hash": LOW_HASH, "unacked_messages": entries}]}
+    first = reported(1, key_hash_ranges=UPPER, **values)
     log.snapshot(first, reported(2, key_hash_ranges=LOWER), seq_begin=taken, seq_end=taken)
     log.now_us += 3_000_000
     log.publish(2, HIGH)

@@ -17,7 +17,7 @@ def severities(log: Log, written: frozenset[str] = NOT_SAID, **settings: object)
     return found
 
 
-def told(log: Log) -> list[str]:
+def lacking(log: Log) -> list[str]:
     (row,) = tables_of(log.rows, settings=AUTO_SPLIT, written=NOT_SAID)["coverage"]
     return list(row["missing"])
 
@@ -54,13 +54,13 @@ def _to_another(log: Log, *, acks: bool, more: int = SENT_WITHOUT_ACK_MAX) -> No
 def test_two_holders_need_acknowledgements(log: Log, acks: bool, severity: str) -> None:
     _to_another(log, acks=acks)
     assert severities(log)["single_holder"] == {severity}
-    assert told(log) == ([] if acks else ["acknowledgements"])
+    assert lacking(log) == ([] if acks else ["acknowledgements"])
 
 
 def test_consumers_of_a_short_trace_may_hold_all_that_they_were_sent(log: Log) -> None:
     _to_another(log, acks=False, more=0)
     assert severities(log)["single_holder"] == {"violation"}
-    assert told(log) == []
+    assert lacking(log) == []
 
 
 def test_a_recorder_that_says_that_it_writes_them_shows_that_there_were_none(log: Log) -> None:
@@ -89,7 +89,7 @@ def test_what_a_consumer_owned_that_is_not_seen_again_may_be_owned_by_others(
     proven = there or leaves or not came_back
     found = severities(log)
     assert found["ownership"] == {"violation" if proven else "not_provable"}
-    assert told(log) == ([] if proven else ["leaves"])
+    assert lacking(log) == ([] if proven else ["leaves"])
 
 
 def test_an_idle_consumer_that_is_not_seen_again_may_have_left_as_well(log: Log) -> None:

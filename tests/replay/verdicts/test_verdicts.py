@@ -9,7 +9,7 @@ CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementatio
 READ_US = 1_000_000
 
 
-def told(replay: Replay, rule: str, seq: int) -> tuple[str, str | None, tuple[str, ...]]:
+def verdict_on(replay: Replay, rule: str, seq: int) -> tuple[str, str | None, tuple[str, ...]]:
     """Severity, exception and known flaws of a finding."""
     verdict: FindingVerdict = replay.verdicts[rule, seq]
     return verdict.severity, verdict.permitted_by, verdict.known_bugs
@@ -33,7 +33,7 @@ def one_consumer(**join: bool) -> Log:
 def test_out_of_order_subscriptions_may_overtake(out_of_order: bool, expected: object) -> None:
     log = one_consumer(allow_out_of_order=out_of_order)
     sent = log.dispatch(1, 1)
-    assert told(replayed(log.rows), "replay_overtaken", sent) == expected
+    assert verdict_on(replayed(log.rows), "replay_overtaken", sent) == expected
 
 
 @pytest.mark.parametrize(("deliver_at_ms", "expected"), [(2_000, ("permitted", "E2", ())), (None, VIOLATION)])
@@ -43,7 +43,7 @@ def test_a_delayed_entry_may_be_overtaken(deliver_at_ms: int | None, expected: o
     log.publish(0, deliver_at_ms=deliver_at_ms)
     log.publish(1)
     sent = log.dispatch(1, 1)
-    assert told(replayed(log.rows), "replay_overtaken", sent) == expected
+    assert verdict_on(replayed(log.rows), "replay_overtaken", sent) == expected
 
 
 def test_a_delayed_entry_that_was_sent_and_left_behind_is_one_like_any_other() -> None:
@@ -55,7 +55,7 @@ def test_a_delayed_entry_that_was_sent_and_left_behind_is_one_like_any_other() -
     log.dispatch(1, 0, HIGH)
     log.leave(1)
     sent = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", sent) == VIOLATION
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent) == VIOLATION
 
 
 @pytest.mark.parametrize(("delayed_ms", "expected"), [(3_000, ("permitted", "E2", ())), (2_000, VIOLATION)])
@@ -70,7 +70,7 @@ def test_a_delayed_entry_that_was_sent_before_its_time_may_be_delayed_again(dela
     log.dispatch(1, 0, HIGH)
     log.leave(1)
     sent = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", sent) == expected
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent) == expected
 
 
 @pytest.mark.parametrize("nacked", [True, False])
@@ -88,7 +88,7 @@ def test_what_was_nacked_may_be_overtaken_and_what_was_left_behind_may_not(nacke
         log.leave(1)
         sent = log.dispatch(2, 1, HIGH)
     expected = ("permitted", "E1", ()) if nacked else VIOLATION
-    assert told(replayed(log.rows), "redelivery_order", sent) == expected
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent) == expected
 
 
 @pytest.mark.parametrize("moved", [True, False])
@@ -103,7 +103,7 @@ def test_what_an_administrator_passed_may_be_held_by_two(moved: bool) -> None:
         log.reset("expire")
     sent = log.dispatch(2, 1)
     expected = ("permitted", "E6", ("#25627",)) if moved else VIOLATION
-    assert told(replayed(log.rows), "single_holder", sent) == expected
+    assert verdict_on(replayed(log.rows), "single_holder", sent) == expected
 
 
 # E7: a replay read in flight.
@@ -136,7 +136,9 @@ def test_a_replay_read_in_flight_may_overtake_what_was_just_left_behind(
         log.publish(1, HIGH)
     log.now_us += after_us
     sent = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows, version=version), "redelivery_order", sent) == (expected if waited else VIOLATION)
+    assert verdict_on(replayed(log.rows, version=version), "redelivery_order", sent) == (
+        expected if waited else VIOLATION
+    )
 
 
 def test_what_was_left_behind_together_entered_replay_together() -> None:
@@ -148,7 +150,7 @@ def test_what_was_left_behind_together_entered_replay_together() -> None:
         log.dispatch(1, entry, HIGH)
     log.leave(1)
     sent = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", sent) == VIOLATION
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent) == VIOLATION
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_a_read_may_have_been_put_back_when_another_consumer_left(
         log.leave(3)
     log.leave(1)
     sent = log.dispatch(2, 2, HIGH)
-    assert told(replayed(log.rows, version=version), "redelivery_order", sent)[0] == expected
+    assert verdict_on(replayed(log.rows, version=version), "redelivery_order", sent)[0] == expected
 
 
 @pytest.mark.parametrize(("permits", "expected"), [(1, "not_provable"), (1000, "violation")])
@@ -185,7 +187,7 @@ def test_a_read_brings_more_than_the_consumer_that_left_had_permits_for(permits:
     log.dispatch(1, 0, HIGH)
     log.leave(1)
     sent = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", sent)[0] == expected
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent)[0] == expected
 
 
 @pytest.mark.parametrize(("another_waits", "expected"), [(True, "not_provable"), (False, "violation")])
@@ -206,7 +208,7 @@ def test_a_read_brings_what_has_to_wait_behind_another_entry_of_its_hash(another
         log.publish(2, HIGH)
     log.leave(1)
     sent = log.dispatch(2, 2, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", sent)[0] == expected
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent)[0] == expected
 
 
 # One side of rows.
@@ -224,7 +226,7 @@ def test_no_limit_is_exceeded_for_certain_where_rows_have_one_side(event: str, s
         if entry == 0:
             log.ack(1, entry, phases=sides if event == "ack" else "start end")
     replay = replayed(log.rows, settings={"maxUnackedMessagesPerConsumer": 2})
-    assert told(replay, "unacked_limit", sent)[0] == expected
+    assert verdict_on(replay, "unacked_limit", sent)[0] == expected
 
 
 # Two holders under recently joined consumers.
@@ -258,7 +260,7 @@ def newcomer(published_after_the_join: bool = False, waited: bool = False) -> tu
 )
 def test_a_newcomer_is_sent_what_was_read_before_it_joined(version: str, waited: bool, expected: object) -> None:
     log, sent = newcomer(waited=waited)
-    assert told(replayed(log.rows, version=version), "single_holder", sent) == expected
+    assert verdict_on(replayed(log.rows, version=version), "single_holder", sent) == expected
 
 
 def test_a_consumer_is_a_newcomer_if_its_join_took_effect_behind_the_last_dispatch_to_the_other() -> None:
@@ -271,12 +273,12 @@ def test_a_consumer_is_a_newcomer_if_its_join_took_effect_behind_the_last_dispat
     log.join(2, phases="end")
     log.dispatch(1, 0, phases="end")
     sent = log.dispatch(2, 1)
-    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == ("known_bug", None, ("F1",))
+    assert verdict_on(replayed(log.rows, version="3.0.7"), "single_holder", sent) == ("known_bug", None, ("F1",))
 
 
 def test_a_newcomer_has_no_reason_to_get_what_was_published_later() -> None:
     log, sent = newcomer(published_after_the_join=True)
-    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
+    assert verdict_on(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_a_newcomer_may_get_again_what_it_gave_back(published_after_the_join: bo
     log.redeliver(2, 1)
     again = log.dispatch(2, 1)
     replay = replayed(log.rows, version="3.0.7")
-    assert told(replay, "single_holder", first) == told(replay, "single_holder", again) == expected
+    assert verdict_on(replay, "single_holder", first) == verdict_on(replay, "single_holder", again) == expected
 
 
 def test_what_was_sent_before_the_cursor_was_rewound_is_sent_for_the_first_time() -> None:
@@ -301,7 +303,7 @@ def test_what_was_sent_before_the_cursor_was_rewound_is_sent_for_the_first_time(
     log.dispatch(2, 0)
     log.join(3)  # takes over the hash
     sent = log.dispatch(3, 1)
-    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == ("known_bug", None, ("F1", "F4"))
+    assert verdict_on(replayed(log.rows, version="3.0.7"), "single_holder", sent) == ("known_bug", None, ("F1", "F4"))
 
 
 def test_a_stranger_to_the_hash_is_no_newcomer() -> None:
@@ -314,7 +316,7 @@ def test_a_stranger_to_the_hash_is_no_newcomer() -> None:
     log.dispatch(1, 2, HIGH)
     log.join(2)  # it owns what is LOW
     sent = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
+    assert verdict_on(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
 
 
 @pytest.mark.parametrize(
@@ -334,8 +336,8 @@ def test_what_a_leaver_had_is_not_seen_by_the_classic_dispatcher(
     log.join(3)  # takes over what 2 had
     sent = log.dispatch(3, 0, LOWEST)
     replay = replayed(log.rows, version=version, settings=settings)
-    assert told(replay, "single_holder", sent) == ("known_bug", None, flaws)
-    severity, _, bugs = told(replay, "redelivery_order", overtook)
+    assert verdict_on(replay, "single_holder", sent) == ("known_bug", None, flaws)
+    severity, _, bugs = verdict_on(replay, "redelivery_order", overtook)
     assert (severity, bugs) == (("known_bug", ("F11",)) if settings is CLASSIC else ("violation", ()))
 
 
@@ -376,8 +378,8 @@ def test_what_a_leaver_had_is_counted_out_of_its_hash_by_the_classic_dispatcher(
     log.ack(1, *([0] if left_behind else []), 3 if from_replay else 5)
     late = log.dispatch(3, 1, LOWEST)
     replay = replayed(log.rows, version=version, settings=settings)
-    assert told(replay, "replay_overtaken", overtook) == expected
-    assert told(replay, "first_delivery_order", late) == expected
+    assert verdict_on(replay, "replay_overtaken", overtook) == expected
+    assert verdict_on(replay, "first_delivery_order", late) == expected
 
 
 @pytest.mark.parametrize(("gone", "expected"), [(True, ("known_bug", None, ("F3",))), (False, VIOLATION)])
@@ -398,7 +400,7 @@ def test_a_leave_moves_a_hash_to_one_that_was_there(gone: bool, expected: object
     sent = log.dispatch(2, 1, key)
     replay = replayed(log.rows, version="3.0.7", settings=ring)
     assert (("ownership", sent) in replay.broken) != gone
-    assert told(replay, "single_holder", sent) == expected
+    assert verdict_on(replay, "single_holder", sent) == expected
 
 
 # #23870.
@@ -432,16 +434,16 @@ def unblocked(version: str, gap_us: int = 0) -> tuple[Replay, int, int]:
 )
 def test_a_hash_that_stops_draining_amid_a_read(version: str, gap_us: int, expected: object) -> None:
     replay, overtook, late = unblocked(version, gap_us)
-    assert told(replay, "replay_overtaken", overtook) == expected
-    assert told(replay, "first_delivery_order", late) == expected
+    assert verdict_on(replay, "replay_overtaken", overtook) == expected
+    assert verdict_on(replay, "first_delivery_order", late) == expected
 
 
 def test_without_draining_nothing_excuses_the_order_of_4_0_1() -> None:
     log = one_consumer()
     overtook, late = log.dispatch(1, 1), log.dispatch(1, 0)
     replay = replayed(log.rows, version="4.0.1")
-    assert told(replay, "replay_overtaken", overtook) == VIOLATION
-    assert told(replay, "first_delivery_order", late) == VIOLATION
+    assert verdict_on(replay, "replay_overtaken", overtook) == VIOLATION
+    assert verdict_on(replay, "first_delivery_order", late) == VIOLATION
 
 
 # Counts, limits and facts.
@@ -489,7 +491,7 @@ def test_a_gap_between_two_ranges_of_one_consumer(version: str, slot_owner: int,
     sent = log.dispatch(slot_owner, 0, LOWEST)
     replay = replayed(log.rows, version=version)
     assert replay.broken == [("gap_delivery", sent)]
-    assert told(replay, "gap_delivery", sent) == expected
+    assert verdict_on(replay, "gap_delivery", sent) == expected
 
 
 def test_own_ranges_that_overlap_leave_no_gap() -> None:
@@ -538,28 +540,28 @@ def test_what_a_read_had_when_the_last_consumer_left_goes_to_the_next_one(versio
     log, first, again = read_before_the_rejoin()
     replay = replayed(log.rows, version=version)
     assert replay.broken == [("redelivery_order", first), ("early_duplicate", again)]
-    assert told(replay, "redelivery_order", first) == REWOUND
-    assert told(replay, "early_duplicate", again) == REWOUND
+    assert verdict_on(replay, "redelivery_order", first) == REWOUND
+    assert verdict_on(replay, "early_duplicate", again) == REWOUND
     assert "at seq 9 a consumer joined after the last one had left" in replay.verdicts["early_duplicate", again].because
 
 
 def test_no_read_waits_for_a_second() -> None:
     log, first, again = read_before_the_rejoin(later_us=READ_US)
     replay = replayed(log.rows)
-    assert told(replay, "redelivery_order", first) == VIOLATION
-    assert told(replay, "early_duplicate", again) == VIOLATION
+    assert verdict_on(replay, "redelivery_order", first) == VIOLATION
+    assert verdict_on(replay, "early_duplicate", again) == VIOLATION
 
 
 def test_while_a_consumer_stays_no_cursor_rewinds() -> None:
     log, _, again = read_before_the_rejoin(stays=True)
     replay = replayed(log.rows)
     assert "F12" not in {bug for verdict in replay.verdicts.values() for bug in verdict.known_bugs}
-    assert told(replay, "early_duplicate", again) == VIOLATION
+    assert verdict_on(replay, "early_duplicate", again) == VIOLATION
 
 
 def test_behind_an_unload_is_another_dispatcher() -> None:
     log, _, again = read_before_the_rejoin(unload=True)
-    assert told(replayed(log.rows), "early_duplicate", again) == VIOLATION
+    assert verdict_on(replayed(log.rows), "early_duplicate", again) == VIOLATION
 
 
 @pytest.mark.parametrize(("overlapping", "expected"), [(True, ("not_provable", None, ())), (False, VIOLATION)])
@@ -581,7 +583,7 @@ def test_whether_a_cursor_was_rewound_is_open_if_the_join_and_the_last_leave_ove
     passed = log.dispatch(2, 1, HIGH)
     log.now_us += 5 * READ_US
     log.dispatch(2, 0, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", passed) == expected
+    assert verdict_on(replayed(log.rows), "redelivery_order", passed) == expected
 
 
 def test_what_was_published_later_is_no_part_of_an_earlier_read() -> None:
@@ -594,7 +596,7 @@ def test_what_was_published_later_is_no_part_of_an_earlier_read() -> None:
     log.now_us += 2 * SKEW_US
     log.publish(1, HIGH)
     first = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", first) == VIOLATION
+    assert verdict_on(replayed(log.rows), "redelivery_order", first) == VIOLATION
 
 
 def test_what_the_last_consumer_held_was_in_no_read() -> None:
@@ -606,7 +608,7 @@ def test_what_the_last_consumer_held_was_in_no_read() -> None:
     log.leave(1)
     log.join(2)
     first = log.dispatch(2, 1, HIGH)
-    assert told(replayed(log.rows), "redelivery_order", first) == VIOLATION
+    assert verdict_on(replayed(log.rows), "redelivery_order", first) == VIOLATION
 
 
 def test_an_entry_that_was_never_sent_before_comes_late_behind_such_a_read() -> None:
@@ -619,5 +621,5 @@ def test_an_entry_that_was_never_sent_before_comes_late_behind_such_a_read() -> 
     first = log.dispatch(2, 1, HIGH)
     late = log.dispatch(2, 0, HIGH)
     replay = replayed(log.rows)
-    assert told(replay, "replay_overtaken", first) == REWOUND
-    assert told(replay, "first_delivery_order", late) == REWOUND
+    assert verdict_on(replay, "replay_overtaken", first) == REWOUND
+    assert verdict_on(replay, "first_delivery_order", late) == REWOUND
