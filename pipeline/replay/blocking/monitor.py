@@ -36,10 +36,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import Replay
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, in_force_of
-from dispatch_audit.pipeline.replay.settings.settings_in_force import (
-    DispatchRate,
-    SettingsInForce,
-)
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, SettingsInForce
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (

@@ -11,13 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
-from dispatch_audit.pipeline.replay.blocking.stalls import (
-    Situation,
-    is_finding,
-    kind_of,
-    stalled,
-    unexplained_end,
-)
+from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, kind_of, stalled, unexplained_end
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.causes import Cause

@@ -35,12 +35,7 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
     may_be_skipped,
     must_be_sent,
 )
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
-    ReplayHead,
-    Reported,
-    reported_as_read,
-    symptom,
-)
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, reported_as_read, symptom
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import are_found, unserved_since_drained
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import (
     UNSHOWN_IN_REPLAY,

@@ -10,12 +10,7 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_early, note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
-    grant,
-    note_capacity,
-    note_delivery,
-    unblock,
-)
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, note_delivery, unblock
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served

@@ -15,12 +15,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
-from dispatch_audit.pipeline.replay.state.output import (
-    BY_LEAVE,
-    BY_RESET,
-    STILL_OPEN,
-    Output,
-)
+from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,

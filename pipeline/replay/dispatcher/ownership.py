@@ -1,9 +1,6 @@
 """Changes the owners of hashes in the state, and ends and begins the intervals of their waiting."""
 
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
-    end_unavailability,
-    note_starved,
-)
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability, note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.delays import note_overdue_of
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
@@ -11,9 +8,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import (
-    Output,
-)
+from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.routings import owner_of

@@ -27,11 +27,7 @@ How the states show in a slot:
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
-    charge,
-    messages_left,
-    note_sent,
-)
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent

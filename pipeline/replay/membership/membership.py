@@ -19,10 +19,7 @@ from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import (
-    NEVER,
-    TracePoint,
-)
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.records import Ints

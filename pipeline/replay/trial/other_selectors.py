@@ -10,13 +10,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS, Selector, make_selector
-from dispatch_audit.pipeline.contract.profile import (
-    CLASSIC_SETTING,
-    Profile,
-    SettingValue,
-    profile_for,
-    profiles,
-)
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile, SettingValue, profile_for, profiles
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
