@@ -14,7 +14,6 @@ from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     Setting,
-    SettingsAtStart,
     SettingsInForce,
     settings_at_start,
 )
@@ -108,7 +107,7 @@ class ReplayConfig:
         return SettingsInForce(*self._settings_at_start)
 
     @cached_property
-    def _settings_at_start(self) -> SettingsAtStart:
+    def _settings_at_start(self) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
         return settings_at_start(self.broker, self.profile.settings, self.given)
 
     @cached_property

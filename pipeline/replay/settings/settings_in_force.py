@@ -83,20 +83,10 @@ class DispatchRate(NamedTuple):
     claims: tuple[Setting, ...]
 
 
-class SettingsAtStart(NamedTuple):
-    """The settings at the beginning of a trace, by name: those that broker.conf gives, and the defaults of the release.
-
-    All subscriptions of a task share them.
-    """
-
-    given: Mapping[str, Setting]
-    defaults: Mapping[str, Setting]
-
-
 def settings_at_start(
     broker: Mapping[str, object], defaults: Mapping[str, object], given: frozenset[str]
-) -> SettingsAtStart:
-    """The settings at the beginning of a trace.
+) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
+    """The settings at the beginning of a trace, by name: those of broker.conf, and the defaults of the release.
 
     Args:
         broker: names to values at the start.
@@ -107,9 +97,7 @@ def settings_at_start(
         name: Setting(name, _value(value), "trace.json" if name in given or value != defaults.get(name) else "default")
         for name, value in broker.items()
     }
-    return SettingsAtStart(
-        of_broker, {name: Setting(name, _value(value), "default") for name, value in defaults.items()}
-    )
+    return of_broker, {name: Setting(name, _value(value), "default") for name, value in defaults.items()}
 
 
 @checkpointed("settings_in_force")
@@ -123,7 +111,7 @@ class SettingsInForce:
     __slots__ = ("_announced", "_defaults", "_lost", "_said", "_start", "changed")
 
     def __init__(self, given: Mapping[str, Setting], defaults: Mapping[str, Setting]) -> None:
-        """Starts at the beginning of the trace, with the settings of `SettingsAtStart`, which stay as they are."""
+        """Starts with the settings of `settings_at_start`, which all subscriptions of a task share."""
         self.changed = 0
         self._start = given
         self._defaults = defaults

@@ -42,6 +42,7 @@ class ColdStart:
         censored: rows that were not admitted.
         censored_by_gaps: those of them in a gap or after one.
         interrupted: whether there was a gap.
+        known: whether all consumers and their hashes are known.
         settled: whether admitted rows explain everything that the broker does.
     """
 
@@ -49,7 +50,6 @@ class ColdStart:
         "_complete",
         "_highest",
         "_inside",
-        "_known",
         "_late_us",
         "_members_missing",
         "_missing_until",
@@ -59,6 +59,7 @@ class ColdStart:
         "censored",
         "censored_by_gaps",
         "interrupted",
+        "known",
         "settled",
     )
 
@@ -74,7 +75,7 @@ class ColdStart:
         self.interrupted = False
         self.settled = complete
         self._complete = complete
-        self._known = complete
+        self.known = complete
         self._open = complete
         self._highest: Position = (-1, -1)
         self._ranges: dict[int, RangesOfOne] = {}
@@ -83,11 +84,6 @@ class ColdStart:
         self._members_missing = False  # whether joins, leaves or resets are among them
         self._missing_until = -1  # the last row that may be missing
         self._opens_us: int | None = None  # the time from which on publishes are new; None: not known yet
-
-    @property
-    def known(self) -> bool:
-        """Whether all consumers and their hashes are known."""
-        return self._known
 
     def begin_gap(self, gap: Gap, highest: Position) -> None:
         """Notes that rows are missing from here on; `highest` is the highest position so far."""
@@ -98,7 +94,7 @@ class ColdStart:
         self._missing_until = max(self._missing_until, gap.until_seq)
         if gap.loses_members:
             self._members_missing = True
-            self._known = False
+            self.known = False
             self._ranges = {}
 
     def end_gap(self, gap: Gap) -> None:
@@ -149,7 +145,7 @@ class ColdStart:
     def _new_publishes(self, events: Events) -> NDArray[np.bool_]:
         """Which rows are publishes of entries that no row before them can concern."""
         found: NDArray[np.bool_] = np.isin(events.code, _PUBLISHES)
-        if not self._known or self._inside:
+        if not self.known or self._inside:
             return np.zeros_like(found)
         if self._missing_until >= 0:
             # The publish of an entry that was sent in the gap may be recorded only now.
@@ -165,7 +161,7 @@ class ColdStart:
 
     def restart(self) -> None:
         """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""
-        self._known |= not self._members_missing
+        self.known |= not self._members_missing
 
     def look(self, snapshot: Snapshot, connected: Set[int], mapped: RangesByConsumer, agrees: bool = True) -> bool:
         """Takes a snapshot of the broker; returns whether everything is `settled` because of it.
@@ -184,7 +180,7 @@ class ColdStart:
                 self._ranges[consumer.consumer] = consumer.ranges
         if {consumer.consumer for consumer in snapshot.consumers} == connected:
             reported = ((n, self._ranges.get(n)) for n in connected)
-            self._known |= all(of_one is not None and report_agrees(of_one, n, mapped) for n, of_one in reported)
+            self.known |= all(of_one is not None and report_agrees(of_one, n, mapped) for n, of_one in reported)
         passed = snapshot.mark_delete is not None and snapshot.mark_delete >= self._highest
         self.settled = self._open and passed and agrees
         return self.settled
