@@ -13,6 +13,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.snapshots.hash_state import hash_state
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
@@ -84,7 +85,7 @@ class HashObserver:
             self.seen[self._places.popleft()] = state
 
     def _state(self, dispatcher: Dispatcher) -> SeenHash:
-        found = dispatcher.hash_state(self._hash)
+        found = hash_state(dispatcher.seen, self._hash)
         numbers = dispatcher.consumers.numbers
 
         def number(index: int) -> int | None:

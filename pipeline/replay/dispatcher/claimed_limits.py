@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, LIMIT
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     CLAIM_CONTRADICTED,
     CLAIM_DISREGARDED,
@@ -90,7 +91,7 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
     common["read_batch_max"] = in_force.highest(READ_BATCH)
 
 
-def _claim(state: State, limited: int) -> Any:
+def _claim(state: Seen, limited: int) -> Any:
     return record_of(state.limits.claims, CLAIM, limited)
 
 
@@ -107,13 +108,13 @@ def stand_again(state: State, setting: str) -> None:
         record_of(state.common, COMMON)["full"] = 0
 
 
-def messages_of_a_read(state: State) -> int:
+def messages_of_a_read(state: Seen) -> int:
     """The most messages that one read brings: it may take the subscription so far beyond its limit."""
     largest = int(state.limits.consumers.view(np.ndarray)["largest"].max(initial=0))
     return int(record_of(state.common, COMMON)["read_batch_max"]) * max(largest, 1)
 
 
-def held_back_between(state: State, setting: str, times_min: int) -> tuple[int, int] | None:
+def held_back_between(state: Seen, setting: str, times_min: int) -> tuple[int, int] | None:
     """The rows between which the broker was seen to keep a limit; None: it was not.
 
     It held back at it so often, and no less often than it was passed; a limit of consumers is also kept if each pass of

@@ -22,20 +22,17 @@ from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     ContradictedLimit,
     disregard,
-    held_back_between,
     look_at_reads,
-    messages_of_a_read,
     stand_again,
     take_limits,
 )
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
-from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position, without_entries
+from dispatch_audit.pipeline.replay.dispatcher.interruption import without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
-from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_state
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
@@ -53,6 +50,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
 from dispatch_audit.pipeline.replay.state.routings import Routings
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BY_FLOWS,
@@ -144,6 +142,11 @@ class Dispatcher:
         self._collector = FindingCollector(exceptions)
         self._without_publish_reported = 0
         self._contradicted: list[ContradictedLimit] = []
+
+    @property
+    def seen(self) -> Seen:
+        """The state as it is now, to be read."""
+        return self._state
 
     @property
     def connected(self) -> int:
@@ -251,10 +254,6 @@ class Dispatcher:
         returned_us = taken_us - SNAPSHOT_LAG_US - self.policy.skew_us
         return reconstruct(self._state, snapshot.read_position, returned_us, self.policy.mark_delete_releases)
 
-    def hash_state(self, sticky_hash: int) -> HashState:
-        """The owner and the open entries of a hash at this moment."""
-        return hash_state(self._state, sticky_hash)
-
     def short_until_us(self, number: int, at: TracePoint) -> int:
         """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
         consumer = self._state.waits.consumers.view(np.ndarray)[self.consumers.of[number]]
@@ -358,11 +357,6 @@ class Dispatcher:
         """Applies the reset: the dispatcher loses its state, and its consumers are closed."""
         self._drain_output()
         leave_and_reset.reset_takes_effect(self._state, self._out, at, self.policy.skew_us)
-
-    @property
-    def highest_position(self) -> tuple[int, int]:
-        """The highest position that a row has named, as far as it is remembered; (-1, -1): none."""
-        return highest_position(self._state)
 
     def interrupt(self, at: TracePoint) -> None:
         """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
@@ -499,15 +493,6 @@ class Dispatcher:
     def judge_anew(self, setting: str) -> None:
         """Judges by a limit of unacknowledged messages again, because a row says another one."""
         stand_again(self._state, setting)
-
-    def held_back_between(self, setting: str, times_min: int) -> tuple[int, int] | None:
-        """The rows between which the broker was seen to keep the limit in force; see `claimed_limits`."""
-        return held_back_between(self._state, setting, times_min)
-
-    @property
-    def messages_of_a_read(self) -> int:
-        """The most messages that one read brings, see `claimed_limits`."""
-        return messages_of_a_read(self._state)
 
     def take_contradicted(self) -> list[ContradictedLimit]:
         """The claimed limits that the broker was found to contradict since the last call."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, State, common_of, new_state
 
 
@@ -30,7 +31,7 @@ def without_entries(state: State) -> State:
     )
 
 
-def highest_position(state: State) -> tuple[int, int]:
+def highest_position(state: Seen) -> tuple[int, int]:
     """The highest position that a row has named, as far as the state remembers; (-1, -1): none."""
     common, entries = common_of(state), state.entries.view(np.ndarray)
     used = entries[entries["ledger"] != UNKNOWN]

@@ -14,7 +14,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit, held_back_between
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
@@ -179,5 +179,5 @@ class LimitEvidence:
 
 def _kept(setting: str, dispatcher: Dispatcher) -> list[_LimitRows]:
     """The rows between which the broker was seen to keep the limit in force; empty: there are none."""
-    between = dispatcher.held_back_between(setting, HELD_BACK_MIN)
+    between = held_back_between(dispatcher.seen, setting, HELD_BACK_MIN)
     return [] if between is None else [_LimitRows(setting, *between)]

@@ -8,6 +8,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
@@ -215,7 +216,7 @@ class StepLoop:
         """Ends what is open, and judges nothing that rows of the gap may explain."""
         cold_start, dispatcher = self.cold_start, self.dispatcher
         was_judged = cold_start.settled or cold_start.interrupted
-        highest = dispatcher.highest_position
+        highest = highest_position(dispatcher.seen)
         dispatcher.interrupt(at)
         self.snapshots.cleared.interrupt()
         if not was_judged:

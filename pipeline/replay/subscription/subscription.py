@@ -7,6 +7,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import messages_of_a_read
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -123,7 +124,7 @@ class Subscription:
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
         loop.limits.note_kept(dispatcher)
-        findings = loop.limits.holding(dispatcher.findings(), dispatcher.messages_of_a_read)
+        findings = loop.limits.holding(dispatcher.findings(), messages_of_a_read(dispatcher.seen))
         return ReplayResult(
             loop=loop,
             findings=findings,
