@@ -92,7 +92,7 @@ class Blocked(NamedTuple):
     entries: int
     waited_us: int
     roots: tuple[tuple[int, int], ...]
-    detail: dict[str, object]
+    detail: dict[str, Any]
 
 
 def waiters(state: Seen, *, delayed: bool = False) -> Waiters:

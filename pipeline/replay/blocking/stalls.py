@@ -237,10 +237,8 @@ def kind_of(stall: Blocked) -> StallKind:
     """The facts that decide the verdict on a stall."""
     detail = stall.detail
     healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
-    known = bool(detail["backlog_known"]), bool(detail["joins_known"])
-    doubts = bool(detail["may_pause"]), "paced" in detail
-    symptom_of, unshown = str(detail["symptom"]), str(detail["unshown"])
-    return StallKind(detail["with_permits"] is not None, *known, symptom_of, healed, *doubts, unshown)
+    known = detail["with_permits"] is not None, detail["backlog_known"], detail["joins_known"]
+    return StallKind(*known, detail["symptom"], healed, detail["may_pause"], "paced" in detail, detail["unshown"])
 
 
 def _replay_head(state: Seen, situation: Situation) -> ReplayHead:

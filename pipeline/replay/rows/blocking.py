@@ -113,22 +113,22 @@ def _explanation(interval: Blocked, names: Names) -> str:
         return f"{subject} waited for {seconds:.3f} s, because {why}; {cost}"
     detail = interval.detail
     permits = "" if detail["with_permits"] is None else f", {detail['with_permits']} with permits"
-    connected = f"{count(int(str(detail['consumers'])), 'consumer')} connected{permits}"
+    connected = f"{count(detail['consumers'], 'consumer')} connected{permits}"
     blame = ""
     if interval.cause == Cause.UNEXPLAINED.word and interval.blocking != NOBODY:
         blame = f"; the last dispatch to {names.spoken(interval.blocking)} had not reached its connection"
     elif interval.blocking != NOBODY:
-        waiting = entries(int(str(detail["waiting_for_it"])))
+        waiting = entries(detail["waiting_for_it"])
         blame = f"; {waiting} waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
     return f"no progress for any consumer ({connected}) for {seconds:.3f} s, because {why}{blame}; {cost}"
 
 
-def _limit(detail: Mapping[str, object]) -> str:
+def _limit(detail: Mapping[str, Any]) -> str:
     """What limited the dispatch rate, after "limited"; empty for a wait with another cause."""
     if "shown_by" in detail:
-        return f" to about {count(int(str(detail['messages'])), 'message')} at a time, as shown by {detail['shown_by']}"
+        return f" to about {count(detail['messages'], 'message')} at a time, as shown by {detail['shown_by']}"
     limits = [
-        count(int(str(detail[f"limit_{of}"])), noun)
+        count(detail[f"limit_{of}"], noun)
         for of, noun in (("messages", "message"), ("bytes", "byte"))
         if detail.get(f"limit_{of}")
     ]

@@ -106,9 +106,9 @@ def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
     """A stall: nothing was sent although it could have been, and the trace does not explain it."""
     interval, kind, names, doubts = stall.span, kind_of(stall), context.names, _doubts(stall, context)
     bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubts else ()
-    consumers, seconds = int(str(stall.detail["consumers"])), (interval.to_ts - interval.from_ts) / 1e6
+    consumers, seconds = stall.detail["consumers"], (interval.to_ts - interval.from_ts) / 1e6
     root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
-    waited = entries(int(str(stall.detail["could_be_sent"])))
+    waited = entries(stall.detail["could_be_sent"])
     if kind.permits_known:
         connected = count(consumers, "consumer")
         against = f"{waited} could have been sent{root} and {stall.detail['with_permits']} of {connected} had permits"
@@ -155,7 +155,7 @@ def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence
     if kind.may_pause:
         yield "dispatcherPauseOnAckStatePersistentEnabled may have paused it, as no row shows how many ack holes it had"
     if kind.paced:
-        bursts = count(int(str(stall.detail["paced"])), "message")
+        bursts = count(stall.detail["paced"], "message")
         yield f"entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
     if kind.unshown:
         yield UNSHOWN[kind.unshown]
@@ -178,13 +178,13 @@ def _growths(context: FindingContext) -> list[JudgedFinding]:
         grown = [
             wait
             for wait in beginnings
-            if int(str(wait.detail["in_replay"])) >= least
+            if wait.detail["in_replay"] >= least
             and wait.span.to_ts - wait.span.from_ts >= longest_us
             and not perhaps_other_dispatcher(context, wait.span.to_seq)
         ]
         if grown:
             # A change of members may give what is in replay to others before the wait is over.
-            growths.append(_growth(grown[-1], int(str(grown[-1].detail["in_replay"])), bugs, context))
+            growths.append(_growth(grown[-1], bugs, context))
     return growths
 
 
@@ -212,8 +212,8 @@ def _whole_waits(waits: Sequence[Blocked], began: Sequence[TracePoint], report_m
     return whole
 
 
-def _growth(wait: Blocked, in_replay: int, bugs: tuple[str, ...], context: FindingContext) -> JudgedFinding:
-    interval, names = wait.span, context.names
+def _growth(wait: Blocked, bugs: tuple[str, ...], context: FindingContext) -> JudgedFinding:
+    interval, names, in_replay = wait.span, context.names, wait.detail["in_replay"]
     seconds = (interval.to_ts - interval.from_ts) / 1e6
     return JudgedFinding(
         severity="known_bug",
