@@ -7,6 +7,7 @@ costliest intervals of each scope and cause.
 import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 
 import numpy as np
@@ -81,6 +82,7 @@ _STALLS_MAX = 64
 
 
 @checkpointed("blocking_monitor")
+@dataclass(eq=False, slots=True)
 class BlockingMonitor:
     """The waiting in one subscription.
 
@@ -95,58 +97,42 @@ class BlockingMonitor:
         open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
     """
 
-    __slots__ = (
-        "_blocked",
-        "_last_stalls",
-        "_levels",
-        "_moves",
-        "_noted",
-        "_pace",
-        "_pauses",
-        "_rates",
-        "_rates_by_time",
-        "_rates_of",
-        "_recent_dispatches",
-        "_since_seq",
-        "_thresholds",
-        "_unsettled",
-        "_watch",
-        "in_force",
-        "left_out",
-        "limits",
-        "open_until",
-        "recent",
-        "samples",
-        "stalls_beyond",
-        "starved",
+    limits: BrokerLimits
+    _thresholds: Thresholds
+    in_force: SettingsInForce
+    skew_us: InitVar[int]
+    samples: list[Sample] = field(default_factory=list)
+    starved: StarvedHashes = field(init=False)
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    stalls_beyond: Counter[StallKind] = field(default_factory=Counter)
+    recent: RecentlyJoined = field(init=False)
+    open_until: TracePoint | None = None
+    _blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = field(
+        default_factory=lambda: defaultdict(list)
     )
+    _noted: int = 0
+    _moves: dict[int, deque[OwnershipMove]] = field(default_factory=dict)
+    _watch: StallWatch = field(init=False)
+    _last_stalls: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
+    # Stalls that dispatches after them may show to be pauses of a rate limit.
+    _unsettled: list[Blocked] = field(default_factory=list)
+    _pace: DispatchPace = field(default_factory=DispatchPace)
+    # As it was during the waits that are open: those that a row of settings ends had the switch of before.
+    _pauses: bool = field(init=False)
+    _levels: ReplayLevels = field(default_factory=ReplayLevels)
+    _recent_dispatches: RecentDispatches = field(default_factory=RecentDispatches)
+    _rates: tuple[DispatchRate, ...] = ()
+    _rates_of: int = -1
+    _rates_by_time: deque[tuple[int, tuple[DispatchRate, ...]]] = field(
+        default_factory=lambda: deque(maxlen=_STALLS_MAX)
+    )
+    _since_seq: int = -1
 
-    def __init__(self, limits: BrokerLimits, thresholds: Thresholds, in_force: SettingsInForce, skew_us: int) -> None:
-        self.samples: list[Sample] = []
-        self.starved = StarvedHashes(thresholds.intervals_max)
-        self.left_out: Counter[tuple[str, str]] = Counter()
-        self.stalls_beyond: Counter[StallKind] = Counter()
-        self.recent = RecentlyJoined(thresholds.as_pip_282)
-        self.limits = limits
-        self.in_force = in_force
-        self.open_until: TracePoint | None = None
-        self._thresholds = thresholds
-        self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
-        self._noted = 0
-        self._moves: dict[int, deque[OwnershipMove]] = {}
-        self._watch = StallWatch(thresholds.stall_threshold_us, skew_us)
-        self._last_stalls: deque[Interval] = deque(maxlen=_STALLS_MAX)
-        # Stalls that dispatches after them may show to be pauses of a rate limit.
-        self._unsettled: list[Blocked] = []
-        self._pace = DispatchPace()
-        # As it was during the waits that are open: those that a row of settings ends had the switch of before.
-        self._pauses = in_force.is_on(_PAUSES)
-        self._levels = ReplayLevels()
-        self._recent_dispatches = RecentDispatches()
-        self._rates: tuple[DispatchRate, ...] = ()
-        self._rates_of = -1
-        self._rates_by_time: deque[tuple[int, tuple[DispatchRate, ...]]] = deque(maxlen=_STALLS_MAX)
-        self._since_seq = -1
+    def __post_init__(self, skew_us: int) -> None:
+        self.starved = StarvedHashes(self._thresholds.intervals_max)
+        self.recent = RecentlyJoined(self._thresholds.as_pip_282)
+        self._watch = StallWatch(self._thresholds.stall_threshold_us, skew_us)
+        self._pauses = self.in_force.is_on(_PAUSES)
 
     @property
     def blocked(self) -> list[Blocked]:

@@ -7,6 +7,7 @@ skew after another leave together, as a broker that closes a topic lets them: th
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
@@ -30,6 +31,7 @@ SituationOf = Callable[[Interval, Reported, Position | None], Situation]
 
 
 @checkpointed("stall_watch")
+@dataclass(eq=False, slots=True)
 class StallWatch:
     """The present time without a dispatch, and what was seen of it.
 
@@ -37,39 +39,21 @@ class StallWatch:
     matters.
     """
 
-    __slots__ = (
-        "_before_leaves",
-        "_brought_about",
-        "_doubted",
-        "_explained",
-        "_explained_until_us",
-        "_left_us",
-        "_looked",
-        "_reported",
-        "_rewound_us",
-        "_skew_us",
-        "_threshold_us",
-        "_unexplained",
-        "_without_permits",
-    )
-
-    def __init__(self, stall_threshold_us: int, skew_us: int) -> None:
-        """Takes the shortest time without a dispatch that is a stall, and the recorder's skew, in microseconds."""
-        self._threshold_us = stall_threshold_us
-        self._skew_us = skew_us
-        self._reported = Reported()
-        self._rewound_us = 0
-        self._without_permits: dict[int, int] = {}
-        self._explained: Blocked | None = None
-        # Since then something could be sent at each look, short causes aside. If a stall since then would not be
-        # provable: that stall.
-        self._explained_until_us = _LONG_AGO_US
-        self._doubted: Blocked | None = None
-        self._looked: Interval | None = None
-        self._unexplained: Blocked | None = None
-        self._before_leaves: Blocked | None = None
-        self._left_us = _LONG_AGO_US
-        self._brought_about = (0, BY_ACK)
+    _threshold_us: int  # the shortest time without a dispatch that is a stall
+    _skew_us: int
+    _reported: Reported = field(default_factory=Reported)
+    _rewound_us: int = 0
+    _without_permits: dict[int, int] = field(default_factory=dict)
+    _explained: Blocked | None = None
+    # Since then something could be sent at each look, short causes aside. If a stall since then would not be provable:
+    # that stall.
+    _explained_until_us: int = _LONG_AGO_US
+    _doubted: Blocked | None = None
+    _looked: Interval | None = None
+    _unexplained: Blocked | None = None
+    _before_leaves: Blocked | None = None
+    _left_us: int = _LONG_AGO_US
+    _brought_about: tuple[int, int] = (0, BY_ACK)
 
     def reported(self, snapshot: Snapshot, consumers: Mapping[int, int], blocks_at: int) -> None:
         """Takes from a snapshot how far the broker has read, the size of the replay queue, and the counters.

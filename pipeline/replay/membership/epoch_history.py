@@ -5,7 +5,7 @@ overlap enter together, so several epochs may wait for their beginning.
 """
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
@@ -34,6 +34,7 @@ class PlacedEpoch(NamedTuple):
 
 
 @checkpointed("epoch_history")
+@dataclass(eq=False, slots=True)
 class EpochHistory:
     """The epochs so far, of every selector that the subscription has had.
 
@@ -45,28 +46,15 @@ class EpochHistory:
         shares: the share of the hashes that each consumer owned.
     """
 
-    __slots__ = (
-        "_closed",
-        "_of_former_selectors",
-        "_opened",
-        "_shared_us",
-        "began",
-        "changes",
-        "in_force",
-        "known_since",
-        "shares",
-    )
-
-    def __init__(self, known_since: int | None) -> None:
-        self.began: list[TracePoint] = []
-        self.changes: list[str] = []
-        self.in_force: Epoch | None = None
-        self.known_since = known_since
-        self.shares = HashShares()
-        self._shared_us = 0
-        self._opened: deque[OpenedEpoch | None] = deque()
-        self._closed: list[Epoch] = []
-        self._of_former_selectors = 0
+    known_since: int | None
+    began: list[TracePoint] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    in_force: Epoch | None = None
+    shares: HashShares = field(default_factory=HashShares)
+    _shared_us: int = 0
+    _opened: deque[OpenedEpoch | None] = field(default_factory=deque)
+    _closed: list[Epoch] = field(default_factory=list)
+    _of_former_selectors: int = 0
 
     @property
     def waiting(self) -> bool:

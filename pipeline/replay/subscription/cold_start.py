@@ -17,6 +17,7 @@ after it, and also 1 if joins, leaves or resets may be among the rows dropped. O
 """
 
 from collections.abc import Set
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,12 @@ _LEFT_OUT = (Code.FLOW,)
 
 
 @checkpointed("cold_start")
+@dataclass(eq=False, slots=True)
 class ColdStart:
-    """Admits the rows of one subscription.
+    """Admits the rows of one subscription: all up to the first gap, if the trace begins with the first join.
+
+    It takes whether the trace does, and how much later than its dispatch the publish of an entry may be recorded, in
+    microseconds.
 
     Attributes:
         censored: rows that were not admitted.
@@ -46,44 +51,23 @@ class ColdStart:
         settled: whether admitted rows explain everything that the broker does.
     """
 
-    __slots__ = (
-        "_complete",
-        "_highest",
-        "_inside",
-        "_late_us",
-        "_members_missing",
-        "_missing_until",
-        "_open",
-        "_opens_us",
-        "_ranges",
-        "censored",
-        "censored_by_gaps",
-        "interrupted",
-        "known",
-        "settled",
-    )
+    _complete: bool
+    _late_us: int
+    censored: int = 0
+    censored_by_gaps: int = 0
+    interrupted: bool = False
+    known: bool = False
+    settled: bool = False
+    _open: bool = False
+    _highest: Position = (-1, -1)
+    _ranges: dict[int, RangesOfOne] = field(default_factory=dict)
+    _inside: bool = False  # whether rows are missing at this point
+    _members_missing: bool = False  # whether joins, leaves or resets are among them
+    _missing_until: int = -1  # the last row that may be missing
+    _opens_us: int | None = None  # the time from which on publishes are new; None: not known yet
 
-    def __init__(self, complete: bool, late_us: int) -> None:
-        """Takes the state in front of the first row.
-
-        Args:
-            complete: whether the trace begins with the first join; then all rows are admitted up to the first gap.
-            late_us: how much later than its dispatch the publish of an entry may be recorded, in microseconds.
-        """
-        self.censored = 0
-        self.censored_by_gaps = 0
-        self.interrupted = False
-        self.settled = complete
-        self._complete = complete
-        self.known = complete
-        self._open = complete
-        self._highest: Position = (-1, -1)
-        self._ranges: dict[int, RangesOfOne] = {}
-        self._late_us = late_us
-        self._inside = False  # whether rows are missing at this point
-        self._members_missing = False  # whether joins, leaves or resets are among them
-        self._missing_until = -1  # the last row that may be missing
-        self._opens_us: int | None = None  # the time from which on publishes are new; None: not known yet
+    def __post_init__(self) -> None:
+        self.known = self.settled = self._open = self._complete
 
     def begin_gap(self, gap: Gap, highest: Position) -> None:
         """Notes that rows are missing from here on; `highest` is the highest position so far."""

@@ -4,6 +4,7 @@ Recorders number the rows of all topics together and leave rows out by design. S
 not lower the completeness.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +45,9 @@ class Unseen(NamedTuple):
 
 
 @checkpointed("rows_seen")
+@dataclass(eq=False, slots=True)
 class RowsSeen:
-    """Counts the rows of one subscription, the publishes of its topic included.
+    """Counts the rows of one subscription, the publishes of its topic included; it takes the recorder's skew.
 
     Attributes:
         rows: recorded; one that was delivered more than once counts once.
@@ -54,40 +56,21 @@ class RowsSeen:
         publishes: publishes among them.
         dropped: rows that a recorder dropped.
         first_gap_us: when the first gap began; None: there is none.
-        seq_missing: how many numbers between the first and the last seq no row has.
     """
 
-    __slots__ = (
-        "_distinct",
-        "_ends",
-        "_first_seq",
-        "_last_seq",
-        "_last_us",
-        "_skew_us",
-        "_starts",
-        "clock_steps",
-        "dropped",
-        "first_gap_us",
-        "gaps",
-        "publishes",
-        "rows",
-    )
-
-    def __init__(self, skew_us: int) -> None:
-        """Takes the recorder's skew in microseconds."""
-        self.rows = 0
-        self.clock_steps = 0
-        self.gaps = 0
-        self.dropped = 0
-        self.publishes = 0
-        self.first_gap_us: int | None = None
-        self._starts = 0
-        self._ends = 0
-        self._skew_us = skew_us
-        self._first_seq: int | None = None
-        self._last_seq = 0
-        self._last_us: int | None = None
-        self._distinct = 0
+    _skew_us: int
+    rows: int = 0
+    clock_steps: int = 0
+    gaps: int = 0
+    publishes: int = 0
+    dropped: int = 0
+    first_gap_us: int | None = None
+    _starts: int = 0
+    _ends: int = 0
+    _first_seq: int | None = None
+    _last_seq: int = 0
+    _last_us: int | None = None
+    _distinct: int = 0
 
     def add(self, part: Merged) -> None:
         """Takes the next rows in the order of seq."""
