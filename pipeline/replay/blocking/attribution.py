@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import DELAYED, DUE, NOT_DUE, READ, SENT, WAITING
 
 # The number of roots, and of hashes of a consumer, that are named.
 NAMED_MAX = 20
@@ -101,12 +101,12 @@ def waiters(state: Seen, *, delayed: bool = False) -> Waiters:
     entries: Any = state.entries.view(np.ndarray)
     hashes: Any = state.hashes.view(np.ndarray)
     marks = entries["marks"]
-    mask = (entries["ledger"] != UNKNOWN) & (marks & WAITING != 0) & ((marks & NOT_DUE == DELAYED) == delayed)
+    mask = (entries["ledger"] != UNKNOWN) & (marks & Mark.WAITING != 0) & ((marks & NOT_DUE == Mark.DELAYED) == delayed)
     slots = np.flatnonzero(mask)
     hash_at = entries["hash_at"][slots]
     sticky = hashes["hash"][hash_at]
     # A delayed entry could not be sent before it was due, and waited for its time until then.
-    due = marks[slots] & (DUE | SENT) == DUE
+    due = marks[slots] & (Mark.DUE | Mark.SENT) == Mark.DUE
     return Waiters(
         slots,
         sticky,
@@ -115,7 +115,7 @@ def waiters(state: Seen, *, delayed: bool = False) -> Waiters:
         np.where(due, entries["due_seq"][slots], entries["since_seq"][slots]),
         np.where(due, entries["due_ts"][slots], entries["since_ts"][slots]),
         entries["messages"][slots].astype(np.int64),
-        marks[slots] & READ != 0,
+        marks[slots] & Mark.READ != 0,
         hashes["away"][hash_at] == 1,
     )
 

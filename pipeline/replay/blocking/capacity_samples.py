@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import ACKED, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 
 @checkpointed("sample")
@@ -66,7 +67,7 @@ def ack_holes(state: Seen) -> int:
 
 def _holes(state: Seen, slots: NDArray[np.intp]) -> int:
     entries: Any = state.entries.view(np.ndarray)
-    acked = slots[entries["marks"][slots] & ACKED != 0]
+    acked = slots[entries["marks"][slots] & Mark.ACKED != 0]
     if not acked.size:
         return 0
     ledger, entry = entries["ledger"][acked], entries["entry"][acked]

@@ -14,10 +14,11 @@ from dispatch_audit.pipeline.replay.blocking.unshown.half_full import blocked_un
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, INTERVALS, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, IN_BACKLOG, READ, SENT, common_of
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, common_of
 
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1
@@ -164,14 +165,14 @@ def _note_passed_by_others(state: Seen, out: Output, at: int, from_ts: int, unav
     """
     entries, common, head = state.entries, state.common, state.hashes[at].queue_first
     owner = state.hashes[at].owner
-    if owner < 0 or common[0].permits_known_by != BY_FLOWS or entries[head].marks & READ == 0:
+    if owner < 0 or common[0].permits_known_by != BY_FLOWS or entries[head].marks & Mark.READ == 0:
         return
     passed_from = max(from_ts, entries[head].read_ts, state.consumers[owner].sent_ts) + unavailable + longest_us
     if common[0].last_dispatch_ts < passed_from:
         return
     latest = NOBODY
     for slot in range(entries.size):
-        if entries[slot].ledger < 0 or entries[slot].marks & SENT == 0 or entries[slot].sent_ts < passed_from:
+        if entries[slot].ledger < 0 or entries[slot].marks & Mark.SENT == 0 or entries[slot].sent_ts < passed_from:
             continue
         later = (entries[slot].ledger, entries[slot].entry) > (entries[head].ledger, entries[head].entry)
         if later and (latest == NOBODY or entries[slot].sent_ts > entries[latest].sent_ts):
@@ -194,7 +195,7 @@ def _may_be_unread(state: Seen, at: int, ts: int) -> bool:
     waits = state.waits.hashes
     limited_us = look_ahead_us(state, ts) - waits[at].clear_look_ahead_us
     limited_us += blocked_on_unacked_us(state, ts) - waits[at].clear_full_us
-    return bool(limited_us > 0 or state.entries[state.hashes[at].queue_first].marks & IN_BACKLOG != 0)
+    return bool(limited_us > 0 or state.entries[state.hashes[at].queue_first].marks & Mark.IN_BACKLOG != 0)
 
 
 @compiled

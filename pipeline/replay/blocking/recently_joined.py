@@ -18,11 +18,11 @@ from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import ACKED
 
 
 @checkpointed("held_back_consumer")
@@ -78,7 +78,7 @@ class RecentlyJoined:
         if common[0].connected >= 2:
             # What was read when it joined may be more than dispatches show, but no more than was published.
             self._perhaps[consumer] = int(common[0].last_published_ledger), int(common[0].last_published_entry)
-        unacked = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0))
+        unacked = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED == 0))
         if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or unacked.size < 2:
             return
         # The read position is after the highest dispatch by one at least; a snapshot may report it (`note_position`).

@@ -22,9 +22,10 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, number_before, oldest, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import DISPATCH_CONFIRMED, DUE, SENT, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 WRITE_NOT_COMPLETED: Final = "write_not_completed"
 PARKED_AT_THE_END: Final = "parked_at_the_end"
@@ -164,7 +165,7 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
     if common_of(state)["starts_seen"] == 0:
         return NOBODY
     held = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)
-    written = entries["marks"] & DISPATCH_CONFIRMED != 0
+    written = entries["marks"] & Mark.DISPATCH_CONFIRMED != 0
     if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
         return NOBODY
     slots = np.flatnonzero(held & ~written & (entries["sent_ts"] <= before_us))
@@ -174,7 +175,7 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
 def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
     """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
     entries: Any = state.entries.view(np.ndarray)
-    due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE
+    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE
     if reported.read_position is not None:
         return shown_as_read(state, waiting, reported.read_position)
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):

@@ -52,11 +52,12 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import ACKED, BEFORE_RESET, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 # A read takes 0.7 to 40 ms, and the pause after one that brings nothing to send 10 ms (contract 4.9, 6.6).
 _READ_AND_PAUSE_US: Final = 100_000
@@ -269,7 +270,7 @@ def _backlog_is_known(state: Seen, waiting: Waiters, consumers: int, situation: 
     if situation.held_back.applies and common_of(state)["skip_begun_ts"] > situation.interval.from_ts:
         # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
         return False
-    before_reset = int(np.count_nonzero(marks & (BEFORE_RESET | ACKED) == BEFORE_RESET))
+    before_reset = int(np.count_nonzero(marks & (Mark.BEFORE_RESET | Mark.ACKED) == Mark.BEFORE_RESET))
     if before_reset > 0 and situation.held_back.applies:
         return False
     limit = situation.limits.look_ahead(consumers)

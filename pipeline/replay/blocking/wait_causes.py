@@ -18,10 +18,11 @@ from dispatch_audit.pipeline.replay.blocking.unshown.half_full import note_half_
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import DELAYED, DUE, NOT_DUE, OVERTAKABLE, READ, SENT, TRACKED, UNLOOKED
+from dispatch_audit.pipeline.replay.state.state import UNLOOKED
 
 # The trace does not show all of the last read: its entries may all have gone to replay (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95
@@ -123,7 +124,7 @@ def _head(state: Seen, at: int, since_ts: int) -> int:
     recent = first
     slot = hashes[at].aside_first
     while hashes[at].ready > 0 and slot >= 0:
-        if entries[slot].marks & NOT_DUE != DELAYED:
+        if entries[slot].marks & NOT_DUE != Mark.DELAYED:
             if _ready_ts(state, slot) <= since_ts:
                 return int(slot)
             if recent < 0:
@@ -144,7 +145,7 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> int:
         cause = Cause.NO_OWNER
     elif hashes[at].ready == 0:
         cause = Cause.DELAYED_DELIVERY
-    elif marks & OVERTAKABLE != 0 and marks & (DUE | SENT) != DUE:
+    elif marks & Mark.OVERTAKABLE != 0 and marks & (Mark.DUE | Mark.SENT) != Mark.DUE:
         cause = Cause.NACK_DELAY
     elif _delayed_us(state, at, head, ts, waited_us) > half_us:
         cause = Cause.DELAYED_DELIVERY
@@ -152,9 +153,9 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> int:
         cause = Cause.RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
         cause = Cause.UNACKED_LIMIT_CONSUMER
-    elif marks & (DUE | SENT) == DUE:
+    elif marks & (Mark.DUE | Mark.SENT) == Mark.DUE:
         cause = Cause.OVERDUE
-    elif marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
+    elif marks & Mark.READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = Cause.REPLAY_QUEUE
     elif look_ahead_us(state, ts) - waits[at].clear_look_ahead_us >= half_us:
         cause = Cause.LOOK_AHEAD_LIMIT
@@ -170,9 +171,9 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
     ready_us = ts - _ready_ts(state, head)
     slot = state.hashes[at].aside_first
     while slot >= 0:
-        if entries[slot].marks & (DUE | SENT) == DUE:
+        if entries[slot].marks & (Mark.DUE | Mark.SENT) == Mark.DUE:
             ready_us = max(ready_us, ts - entries[slot].due_ts)
-        delayed = delayed or entries[slot].marks & TRACKED == DELAYED
+        delayed = delayed or entries[slot].marks & TRACKED == Mark.DELAYED
         slot = entries[slot].next
     return max(waited_us - ready_us, 0) if delayed else 0
 
@@ -180,7 +181,7 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
 @compiled
 def _ready_ts(state: Seen, slot: int) -> int:
     """Since when an entry waits and could be sent, as far as its delay is concerned."""
-    due = state.entries[slot].marks & (DUE | SENT) == DUE
+    due = state.entries[slot].marks & (Mark.DUE | Mark.SENT) == Mark.DUE
     return int(state.entries[slot].due_ts if due else state.entries[slot].since_ts)
 
 

@@ -16,22 +16,11 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, withdraw
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    ACKNOWLEDGEMENTS,
-    BEFORE_RESET,
-    CLOSED,
-    COUNT_LOST,
-    NO_RESET,
-    RESET_BEGUN,
-    RETURNED,
-    SETTLING,
-    VAGUE,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, CLOSED, NO_RESET, RESET_BEGUN, State
 
 
 @compiled
@@ -53,12 +42,12 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         slot = new_entry(state, events, i)
         note_without_publish(state, slot)
         if state.common[0].unseen_until_ts != UNKNOWN:
-            state.entries[slot].marks |= BEFORE_RESET
-    if events.code[i] == Code.ACK_END and state.entries[slot].marks & SETTLING != 0:
+            state.entries[slot].marks |= Mark.BEFORE_RESET
+    if events.code[i] == Code.ACK_END and state.entries[slot].marks & Mark.SETTLING != 0:
         ack_completed(state, slot)
         return
-    state.entries[slot].marks |= COUNT_LOST
-    if state.entries[slot].marks & ACKED != 0 and state.entries[slot].holder < 0:
+    state.entries[slot].marks |= Mark.COUNT_LOST
+    if state.entries[slot].marks & Mark.ACKED != 0 and state.entries[slot].holder < 0:
         return
     state.checks.counts[ACKNOWLEDGEMENTS] += 1
     if state.entries[slot].holder >= 0:
@@ -75,7 +64,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         # Only the late side is recorded: it may have taken effect before a dispatch that was reported because of it.
         withdraw(state, out, slot, point.ts_us - rows.policy.skew_us, point.seq)
     else:
-        state.entries[slot].marks |= SETTLING
+        state.entries[slot].marks |= Mark.SETTLING
     holder = state.entries[slot].holder
     acknowledge(state, out, slot, point)
     if holder >= 0:
@@ -88,7 +77,7 @@ def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
     """Makes an entry vague: no row shows whether it was acknowledged before or after the cursor was reset."""
     if slot >= 0:
         stop_waiting(state, slot, ts)
-        state.entries[slot].marks = (state.entries[slot].marks | VAGUE) & ~RETURNED
+        state.entries[slot].marks = (state.entries[slot].marks | Mark.VAGUE) & ~Mark.RETURNED
 
 
 @compiled
@@ -118,9 +107,9 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     state.common[0].acks_seen = 1
     events, entries = rows.events, state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
-    if slot < 0 or entries[slot].marks & ACKED != 0 or state.common[0].resetting != NO_RESET:
+    if slot < 0 or entries[slot].marks & Mark.ACKED != 0 or state.common[0].resetting != NO_RESET:
         return
-    entries[slot].marks |= COUNT_LOST
+    entries[slot].marks |= Mark.COUNT_LOST
     word, words_left = events.word[i], events.words_left[i]
     if entries[slot].words_at == UNKNOWN:
         count = word + words_left + 1

@@ -16,11 +16,12 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_slot, is_kept_for_a_read
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.pair_index import drop, empty_table, put_all
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
-from dispatch_audit.pipeline.replay.state.state import ACKED, CONSUMER, ENTRY, HASH, WAITING, State, common_of
+from dispatch_audit.pipeline.replay.state.state import CONSUMER, ENTRY, HASH, State, common_of
 
 _Array = TypeVar("_Array", bound="NDArray[Any]")
 
@@ -211,8 +212,8 @@ def _sweep_entries(state: State, before_us: int) -> None:
         if (
             ledger >= 0
             and entries[slot].holder < 0
-            and entries[slot].marks & WAITING == 0
-            and (entries[slot].marks & ACKED != 0 or common[0].mark_delete_ledger > ledger)
+            and entries[slot].marks & Mark.WAITING == 0
+            and (entries[slot].marks & Mark.ACKED != 0 or common[0].mark_delete_ledger > ledger)
             and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
             and entries[slot].sent_ts < before_us
         ):

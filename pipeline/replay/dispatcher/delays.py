@@ -16,19 +16,11 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    DUE,
-    MAYBE_SKIPPED,
-    NOT_DUE,
-    SENT,
-    SENT_EARLY,
-    WAITING,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import State
 
 # A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
 _BETWEEN_LOOKS_US: Final = 10
@@ -44,7 +36,10 @@ def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> 
         if entries[slot].ledger < 0:
             continue
         open_entries += 1
-        if entries[slot].marks & (WAITING | NOT_DUE) != WAITING | DELAYED or entries[slot].due_ts == UNKNOWN:
+        if (
+            entries[slot].marks & (Mark.WAITING | NOT_DUE) != Mark.WAITING | Mark.DELAYED
+            or entries[slot].due_ts == UNKNOWN
+        ):
             continue
         if entries[slot].due_ts > point.ts_us:
             look_at_delays_by(state, entries[slot].due_ts)
@@ -56,7 +51,7 @@ def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> 
             count_waiting(hashes, at, due.ts_us)
             explain(state, out, at, due, BY_DUE, policy.report_min_us)
             begin_wait(state, at, due)
-        entries[slot].marks |= DUE
+        entries[slot].marks |= Mark.DUE
         entries[slot].due_ts = due.ts_us
         entries[slot].due_seq = due.seq
         note_ready(state, at, due)
@@ -72,10 +67,10 @@ def note_early(state: State, slot: int, ts_us: int, tick_us: int) -> None:
     waits for its time like one that was never sent.
     """
     entries = state.entries
-    is_delayed = entries[slot].marks & DELAYED != 0 and entries[slot].due_ts != UNKNOWN
+    is_delayed = entries[slot].marks & Mark.DELAYED != 0 and entries[slot].due_ts != UNKNOWN
     # `due_ts` is one tick after its time, and the broker may send it one tick before.
     if is_delayed and ts_us < entries[slot].due_ts - 2 * tick_us:
-        entries[slot].marks |= SENT_EARLY
+        entries[slot].marks |= Mark.SENT_EARLY
 
 
 @compiled
@@ -85,8 +80,8 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     at = entries[slot].hash_at
     owner = hashes[at].owner
     # One that an administrator may have skipped need not be sent (E6).
-    marks = entries[slot].marks & (WAITING | DUE | SENT | MAYBE_SKIPPED)
-    if marks != WAITING | DUE or hashes[at].away == 1 or owner < 0:
+    marks = entries[slot].marks & (Mark.WAITING | Mark.DUE | Mark.SENT | Mark.MAYBE_SKIPPED)
+    if marks != Mark.WAITING | Mark.DUE or hashes[at].away == 1 or owner < 0:
         return
     # For one that is blocked on unacknowledged messages the broker does not read (4.14).
     if waits[owner].cause != Cause.READY or state.consumers[owner].blocked == 1:
@@ -101,7 +96,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
 def note_overdue_of(state: State, out: Output, at: int, point: TracePoint, ended_by: int, longest_us: int) -> None:
     """Calls `note_overdue` for the first entry of a hash that is due."""
     slot = state.hashes[at].aside_first
-    while slot >= 0 and state.entries[slot].marks & (DUE | SENT | MAYBE_SKIPPED) != DUE:
+    while slot >= 0 and state.entries[slot].marks & (Mark.DUE | Mark.SENT | Mark.MAYBE_SKIPPED) != Mark.DUE:
         slot = state.entries[slot].next
     if slot >= 0:
         note_overdue(state, out, slot, point, ended_by, longest_us)

@@ -36,6 +36,7 @@ from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollec
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
     BY_GAP,
@@ -52,7 +53,6 @@ from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records,
 from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
     BY_FLOWS,
     BY_SNAPSHOTS,
     CLAIM_CONTRADICTED,
@@ -60,8 +60,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     CONSUMER,
     LEAVING,
     RESTARTED,
-    SENT,
-    WAITING,
     common_of,
     new_state,
 )
@@ -436,7 +434,7 @@ class Dispatcher:
         """Drops what was reported up to a row, except what is newer than `recent_us` or concerns open entries."""
         self._drain_output()
         entries = self._state.entries
-        unacked = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
+        unacked = (entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED == 0)
         self._collector.forget(reported_seq, recent_us, entries.ledger[unacked], entries.entry[unacked])
         self.monitor.forget(reported_seq, recent_us)
         self.traffic, self.peaks = DispatchCounts(), Peaks()
@@ -452,8 +450,8 @@ class Dispatcher:
         """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
         entries = self._state.entries
         marks = entries.marks[entries.ledger != UNKNOWN]
-        waits = marks & (WAITING | SENT | ACKED) == WAITING
-        unacknowledged = marks & (SENT | ACKED) == SENT
+        waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING
+        unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT
         return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
 
     def unseen(self) -> tuple[int, int, int, int, int]:

@@ -5,30 +5,16 @@ from typing import Final
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    ACKED_WHILE_QUEUED,
-    DELAYED,
-    DISPATCH_CONFIRMED,
-    ENTRY,
-    HASH,
-    PASSED,
-    READ,
-    REPLAYED,
-    SENT,
-    SETTLING,
-    TRACKED,
-    WAITING,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, State
 
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)
 # A read in flight may send an entry with one of these marks after its acknowledgement, so it keeps its slot until
 # `allocation` sweeps it: overlapping replay reads send what was replayed once more (F10).
-_KEPT = ACKED_WHILE_QUEUED | SETTLING | REPLAYED
+_KEPT = Mark.ACKED_WHILE_QUEUED | Mark.SETTLING | Mark.REPLAYED
 
 
 @compiled
@@ -48,7 +34,7 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries[slot].entry = entry
     state.checks.evidence_seq[slot] = UNKNOWN
     if was_read(state, ledger, entry):
-        entries[slot].marks = READ
+        entries[slot].marks = Mark.READ
         entries[slot].read_ts = 0
     put(state.entry_table, ledger, entry, slot)
     return slot
@@ -59,7 +45,7 @@ def free_entry(state: State, slot: int) -> None:
     """Frees the slot of an entry if it is acknowledged, not held, and mark-delete has passed it."""
     entries = state.entries
     marks = entries[slot].marks
-    if marks & ACKED == 0 or marks & _KEPT != 0 or entries[slot].holder >= 0:
+    if marks & Mark.ACKED == 0 or marks & _KEPT != 0 or entries[slot].holder >= 0:
         return
     # At or below the floor a missing slot does not say that the entry was acknowledged.
     if was_passed(state, entries[slot].ledger, entries[slot].entry):
@@ -72,7 +58,11 @@ def is_kept_for_a_read(state: State, slot: int) -> bool:
     entries, common = state.entries, state.common
     marks, at = entries[slot].marks, (entries[slot].ledger, entries[slot].entry)
     passed = at <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-    return bool(passed and marks & (ACKED | ACKED_WHILE_QUEUED | SETTLING) == ACKED and entries[slot].holder < 0)
+    return bool(
+        passed
+        and marks & (Mark.ACKED | Mark.ACKED_WHILE_QUEUED | Mark.SETTLING) == Mark.ACKED
+        and entries[slot].holder < 0
+    )
 
 
 @compiled
@@ -116,10 +106,10 @@ def _mark_read(state: State, ledger: int, first: int, last: int, point: TracePoi
     entries, hashes = state.entries, state.hashes
     for entry in range(first, last + 1):
         slot = entry_at(state, ledger, entry)
-        if slot >= 0 and entries[slot].marks & READ == 0:
-            entries[slot].marks |= READ
+        if slot >= 0 and entries[slot].marks & Mark.READ == 0:
+            entries[slot].marks |= Mark.READ
             entries[slot].read_ts = point.ts_us
-            if entries[slot].marks & WAITING != 0 and entries[slot].marks & TRACKED != DELAYED:
+            if entries[slot].marks & Mark.WAITING != 0 and entries[slot].marks & TRACKED != Mark.DELAYED:
                 state.common[0].in_replay += 1
                 at = entries[slot].hash_at
                 if hashes[at].queue_first == slot:
@@ -134,10 +124,10 @@ def recall_delivery(state: State, slot: int) -> None:
     """
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
-    if at < 0 or entries[slot].marks & PASSED != 0:
+    if at < 0 or entries[slot].marks & Mark.PASSED != 0:
         return
     if (hashes[at].top_ledger, hashes[at].top_entry) == (entries[slot].ledger, entries[slot].entry):
-        entries[slot].marks |= ACKED | SENT | DISPATCH_CONFIRMED
+        entries[slot].marks |= Mark.ACKED | Mark.SENT | Mark.DISPATCH_CONFIRMED
         entries[slot].sent_to = hashes[at].top_consumer
         entries[slot].sent_seq = hashes[at].top_seq
         entries[slot].sent_ts = hashes[at].top_ts

@@ -10,9 +10,10 @@ from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_deliver
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.rules.limits_seen import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, MAYBE_SKIPPED, NO_RESET, State
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, NO_RESET, State
 
 
 @compiled
@@ -34,7 +35,7 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
     """Adds messages of an entry to the unacked counts of a consumer and the subscription (4.14)."""
     common = state.common
     state.consumers[consumer].unacked += messages
-    if state.entries[slot].marks & MAYBE_SKIPPED != 0:
+    if state.entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
         state.consumers[consumer].maybe_skipped += messages
     common[0].unacked += messages
     common[0].blocked_on_unacked = _blocked(common[0].unacked, common[0].unacked_limit, common[0].blocked_on_unacked)

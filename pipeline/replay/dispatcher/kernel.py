@@ -35,6 +35,7 @@ from dispatch_audit.pipeline.replay.state.late_rows import (
     see_end,
     withdraw,
 )
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
     BY_DISPATCH,
     BY_FLOW,
@@ -48,24 +49,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    BEFORE_RESET,
-    CLOSED,
-    DELAYED,
-    DISPATCH_CONFIRMED,
-    DISPATCHES,
-    MAYBE_SKIPPED,
-    NACKED,
-    NO_RESET,
-    PASSED,
-    SENT,
-    STICKY_DISPATCHES,
-    UNLOOKED,
-    VAGUE,
-    WAITING,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import CLOSED, DISPATCHES, NO_RESET, STICKY_DISPATCHES, UNLOOKED, State
 
 
 @compiled
@@ -198,13 +182,13 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         entries[slot].messages = events.value[i]
         if events.code[i] == Code.PUBLISH_DELAYED:
-            entries[slot].marks |= DELAYED
+            entries[slot].marks |= Mark.DELAYED
             if events.word[i] != NEVER_DUE:
                 due_ms = events.ts_us[i] // 1000 + events.word[i]
                 entries[slot].due_ts = due_ms * 1000 + policy.delay_tick_us
         if common[0].skip_until_ts != UNKNOWN and events.ts_us[i] <= common[0].skip_until_ts + policy.skew_us:
             # The row of a publish comes a moment after its entry, which the broker may have skipped by then.
-            entries[slot].marks |= MAYBE_SKIPPED
+            entries[slot].marks |= Mark.MAYBE_SKIPPED
         at = entries[slot].hash_at
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
             state.hashes[at].owner = owner_of(state.routing, sticky_hash)
@@ -212,13 +196,13 @@ def _published(state: State, rows: Stretch, i: int) -> None:
             begin_waiting(state, slot, TracePoint(events.seq[i], events.ts_us[i]))
         else:
             # A reset to a later position skips it; only a dispatch shows that it has to be sent.
-            entries[slot].marks |= BEFORE_RESET
+            entries[slot].marks |= Mark.BEFORE_RESET
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
         note_late_publish(state, slot)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
-        if events.code[i] == Code.PUBLISH_DELAYED and entries[slot].marks & WAITING == 0:
-            entries[slot].marks |= DELAYED
+        if events.code[i] == Code.PUBLISH_DELAYED and entries[slot].marks & Mark.WAITING == 0:
+            entries[slot].marks |= Mark.DELAYED
 
 
 @compiled
@@ -239,7 +223,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         entries[slot].messages = events.value[i]
         if deleted:
             skipped = was_skipped(state, events.ledger[i], events.entry[i], events.ts_us[i])
-            entries[slot].marks = ACKED | PASSED if skipped else ACKED | SENT
+            entries[slot].marks = Mark.ACKED | Mark.PASSED if skipped else Mark.ACKED | Mark.SENT
         else:
             note_without_publish(state, slot)
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
@@ -248,7 +232,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
     state.consumers[consumer].dispatched += 1
     if entries[slot].hash_at == UNKNOWN:
         # No row has named its key yet, so no rule can be checked.
-        entries[slot].marks |= SENT
+        entries[slot].marks |= Mark.SENT
         return
     if hashes[i] < 0:
         hashes[i] = state.hashes[entries[slot].hash_at].hash
@@ -291,14 +275,14 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     state.hashes[sent.hash_at].owner = sent.owner
     note_overdue(state, out, slot, point, BY_DISPATCH, policy.stall_threshold_us)
     hash_served(state, out, sent.hash_at, point, BY_DISPATCH, policy)
-    if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & VAGUE != 0):
+    if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & Mark.VAGUE != 0):
         remove_pending(state, out, slot, point, BY_REDELIVER)
     add_pending(state, slot, consumer, point)
     note_early(state, slot, sent.ts_us, policy.delay_tick_us)
     if vague:
-        entries[slot].marks |= VAGUE
+        entries[slot].marks |= Mark.VAGUE
     if rows.events.code[i] == Code.DISPATCH_END:
-        entries[slot].marks |= DISPATCH_CONFIRMED
+        entries[slot].marks |= Mark.DISPATCH_CONFIRMED
     note_capacity(state, out, consumer, point, BY_DISPATCH, policy.report_min_us)
 
 
@@ -309,7 +293,7 @@ def _perhaps_returned(state: State, slot: int, sent: Dispatch, policy: Policy) -
     since_us = sent.ts_us - policy.unordered_us - policy.skew_us
     if entries[slot].named_ts >= since_us and entries[slot].named_by == sent.consumer:
         return True
-    if entries[slot].marks & NACKED != 0 and entries[slot].since_ts >= since_us:
+    if entries[slot].marks & Mark.NACKED != 0 and entries[slot].since_ts >= since_us:
         # If the dispatch has the higher count, the row took effect before.
         return bool(0 <= sent.redelivery_count < entries[slot].redelivered)
     return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))

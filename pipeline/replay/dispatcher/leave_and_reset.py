@@ -15,25 +15,16 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    BEFORE_RESET,
     CLOSED,
-    COUNT_LOST,
-    DELAYED,
     LEAVING,
-    MAYBE_SKIPPED,
-    NACKED,
     NO_RESET,
-    READ,
     RESET_BEGUN,
     RESET_ENDED,
     RESTARTED,
-    RETURNED,
-    UNPUBLISHED,
-    WAITING,
     State,
 )
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
@@ -55,18 +46,18 @@ def return_all(state: State, out: Output, consumer: int, point: TracePoint, ende
         elif (
             ended_by == BY_LEAVE
             and entries[slot].ledger >= 0
-            and entries[slot].marks & NACKED != 0
+            and entries[slot].marks & Mark.NACKED != 0
             and entries[slot].sent_to == consumer
             and entries[slot].since_ts + skew_us >= point.ts_us
         ):
             # If the consumer left before its redeliver command took effect, the command does not count (5.8).
-            entries[slot].marks |= COUNT_LOST
+            entries[slot].marks |= Mark.COUNT_LOST
     if state.common[0].resetting != NO_RESET:
         # No dispatcher can send them, and the new position of the cursor is unknown.
         return
     # Only after all episodes of the consumer have ended, because the entries did not wait for their own holder.
     for slot in range(entries.size):
-        returned = entries[slot].marks & (RETURNED | ACKED) == RETURNED
+        returned = entries[slot].marks & (Mark.RETURNED | Mark.ACKED) == Mark.RETURNED
         if entries[slot].ledger >= 0 and entries[slot].holder < 0 and returned:
             begin_waiting(state, slot, point)
 
@@ -96,7 +87,7 @@ def counts_may_be_lost(state: State) -> None:
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].redelivered > 0:
-            entries[slot].marks |= COUNT_LOST
+            entries[slot].marks |= Mark.COUNT_LOST
 
 
 @compiled
@@ -111,11 +102,11 @@ def rewind(state: State) -> None:
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
-        entries[slot].marks &= ~READ
+        entries[slot].marks &= ~Mark.READ
         entries[slot].redelivered = 0
-        if entries[slot].marks & (WAITING | NACKED) == WAITING | NACKED:
+        if entries[slot].marks & (Mark.WAITING | Mark.NACKED) == Mark.WAITING | Mark.NACKED:
             dequeue(state, slot)
-            entries[slot].marks &= ~NACKED
+            entries[slot].marks &= ~Mark.NACKED
             enqueue(state, slot)
 
 
@@ -131,10 +122,10 @@ def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
-        waits = entries[slot].marks & WAITING != 0
+        waits = entries[slot].marks & Mark.WAITING != 0
         if waits:
             dequeue(state, slot)
-        entries[slot].marks |= MAYBE_SKIPPED
+        entries[slot].marks |= Mark.MAYBE_SKIPPED
         if waits:
             enqueue(state, slot)
     for consumer in range(state.consumers.size):
@@ -178,8 +169,8 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         entries[slot].sent_seq = UNKNOWN
         state.checks.evidence_seq[slot] = UNKNOWN
         entries[slot].words_at = UNKNOWN
-        entries[slot].marks &= DELAYED | UNPUBLISHED
-        entries[slot].marks |= BEFORE_RESET
+        entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED
+        entries[slot].marks |= Mark.BEFORE_RESET
     rewind(state)
     state.common[0].mark_delete_ledger = UNKNOWN
     for consumer in range(state.consumers.size):
@@ -202,6 +193,6 @@ def close(state: State, out: Output, point: TracePoint) -> None:
         if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
             end_episode(state, out, at, point, STILL_OPEN)
     for slot in range(state.entries.size):
-        if state.entries[slot].ledger >= 0 and state.entries[slot].marks & ACKED == 0:
+        if state.entries[slot].ledger >= 0 and state.entries[slot].marks & Mark.ACKED == 0:
             expect_end(state, out, slot)
             note_unsent(state, out, slot)

@@ -10,17 +10,10 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    ACKED_WHILE_QUEUED,
-    MAYBE_SKIPPED,
-    PASSED,
-    READ_US,
-    WAITING,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import READ_US, State
 
 
 @compiled
@@ -92,7 +85,7 @@ def advance(state: State, out: Output, point: TracePoint, releases: bool) -> Non
     while True:
         slot = entry_at(state, common[0].mark_delete_ledger, common[0].mark_delete_entry + 1)
         if slot >= 0:
-            if state.entries[slot].marks & ACKED == 0:
+            if state.entries[slot].marks & Mark.ACKED == 0:
                 return
             common[0].mark_delete_entry += 1
             if releases and state.entries[slot].holder >= 0:
@@ -134,22 +127,22 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
     common[0].mark_delete_entry = entry
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
-            waited = entries[slot].marks & WAITING != 0
+            waited = entries[slot].marks & Mark.WAITING != 0
             stop_waiting(state, slot, point.ts_us)
             # The trace has no acknowledgement of a pending entry. It stays pending unless an administrator moved
             # mark-delete over it (E6). What a read in flight sent after that is below mark-delete and pending.
-            dropped = entries[slot].marks & MAYBE_SKIPPED != 0 and entries[slot].sent_ts < common[0].skip_begun_ts
+            dropped = entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and entries[slot].sent_ts < common[0].skip_begun_ts
             if entries[slot].holder >= 0 and dropped:
                 remove_pending(state, out, slot, point, BY_MARK_DELETE)
             if entries[slot].holder < 0:
                 if waited:
                     # A read in flight may still send it.
-                    entries[slot].marks |= ACKED_WHILE_QUEUED
+                    entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
                     entries[slot].sent_ts = point.ts_us
-                if entries[slot].marks & ACKED == 0:
-                    entries[slot].marks |= ACKED | PASSED
+                if entries[slot].marks & Mark.ACKED == 0:
+                    entries[slot].marks |= Mark.ACKED | Mark.PASSED
                 else:
                     # It keeps its slot for a while, unlike positions that the trace never named (`was_skipped`).
-                    entries[slot].marks |= ACKED_WHILE_QUEUED
+                    entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
                 free_entry(state, slot)
     advance(state, out, point, releases)

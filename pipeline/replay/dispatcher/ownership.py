@@ -8,11 +8,12 @@ from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import DELAYED, NOT_DUE, UNLOOKED, WAITING, State
+from dispatch_audit.pipeline.replay.state.state import UNLOOKED, State
 from dispatch_audit.pipeline.replay.state.waiting_queues import enqueue
 
 
@@ -79,9 +80,9 @@ def rehash_entries(state: State, hashes: Ints) -> None:
         if entries[slot].ledger >= 0 and entries[slot].hash_at != UNKNOWN:
             entries[slot].hash_at = UNKNOWN
             set_key(state, slot, entries[slot].murmur, entries[slot].key_id, hashes[slot])
-            if entries[slot].marks & WAITING != 0:
+            if entries[slot].marks & Mark.WAITING != 0:
                 enqueue(state, slot)
                 state.hashes[entries[slot].hash_at].waiting += 1
-                if entries[slot].marks & NOT_DUE != DELAYED:
+                if entries[slot].marks & NOT_DUE != Mark.DELAYED:
                     state.hashes[entries[slot].hash_at].ready += 1
                 state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages

@@ -31,50 +31,27 @@ from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messa
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
+from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    ACKED_WHILE_QUEUED,
-    BEFORE_RESET,
-    COUNT_LOST,
-    DELAYED,
-    DISPATCH_CONFIRMED,
-    IN_BACKLOG,
-    MAYBE_SKIPPED,
-    NACKED,
-    NOT_DUE,
-    PASSED,
-    READ,
-    READ_US,
-    REDELIVERED,
-    REPEATED,
-    REPLAYED,
-    RETURNED,
-    SENT,
-    SENT_EARLY,
-    SETTLING,
-    VAGUE,
-    WAITING,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import READ_US, State
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 # The marks that a dispatch removes.
 _UNTIL_SENT = (
-    DISPATCH_CONFIRMED
-    | MAYBE_SKIPPED
-    | RETURNED
-    | ACKED_WHILE_QUEUED
-    | NACKED
-    | REPLAYED
-    | REPEATED
-    | REDELIVERED
-    | COUNT_LOST
-    | VAGUE
-    | BEFORE_RESET
-    | IN_BACKLOG
-    | SENT_EARLY
+    Mark.DISPATCH_CONFIRMED
+    | Mark.MAYBE_SKIPPED
+    | Mark.RETURNED
+    | Mark.ACKED_WHILE_QUEUED
+    | Mark.NACKED
+    | Mark.REPLAYED
+    | Mark.REPEATED
+    | Mark.REDELIVERED
+    | Mark.COUNT_LOST
+    | Mark.VAGUE
+    | Mark.BEFORE_RESET
+    | Mark.IN_BACKLOG
+    | Mark.SENT_EARLY
 )
 
 
@@ -83,17 +60,17 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
     """Makes an entry wait to be sent."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
-    if entries[slot].marks & WAITING != 0 or at < 0:
+    if entries[slot].marks & Mark.WAITING != 0 or at < 0:
         return
     count_waiting(hashes, at, point.ts_us)
     if hashes[at].waiting == 0:
         hashes[at].waiting_since_seq = point.seq
         hashes[at].waiting_since_ts = point.ts_us
         begin_wait(state, at, point)
-    entries[slot].marks |= WAITING
+    entries[slot].marks |= Mark.WAITING
     if state.common[0].waiting > state.common[0].in_replay:
-        entries[slot].marks |= IN_BACKLOG
-    if entries[slot].marks & NOT_DUE != DELAYED:
+        entries[slot].marks |= Mark.IN_BACKLOG
+    if entries[slot].marks & NOT_DUE != Mark.DELAYED:
         note_ready(state, at, point)
     elif entries[slot].due_ts != UNKNOWN:
         look_at_delays_by(state, entries[slot].due_ts)
@@ -129,15 +106,15 @@ def look_at_delays_by(state: State, ts: int) -> None:
 def stop_waiting(state: State, slot: int, ts: int) -> None:
     """Ends the wait of an entry, if it waits: it is sent, acknowledged or gone."""
     entries, hashes = state.entries, state.hashes
-    if entries[slot].marks & WAITING == 0:
+    if entries[slot].marks & Mark.WAITING == 0:
         return
     at = entries[slot].hash_at
     count_waiting(hashes, at, ts)
     dequeue(state, slot)
-    if entries[slot].marks & NOT_DUE != DELAYED:
+    if entries[slot].marks & NOT_DUE != Mark.DELAYED:
         state.common[0].waiting -= 1
         hashes[at].ready -= 1
-    entries[slot].marks &= ~WAITING
+    entries[slot].marks &= ~Mark.WAITING
     hashes[at].waiting -= 1
     hashes[at].waiting_messages -= entries[slot].messages
 
@@ -147,31 +124,31 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     """Makes the entry pending at `consumer`; the caller has removed it from other consumers."""
     entries, hashes = state.entries, state.hashes
     # A read in flight may send entries that an administrator has skipped meanwhile (E6).
-    doubtful = entries[slot].marks & MAYBE_SKIPPED != 0 and point.ts_us <= state.common[0].skip_begun_ts + READ_US
+    doubtful = entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and point.ts_us <= state.common[0].skip_begun_ts + READ_US
     stop_waiting(state, slot, point.ts_us)
     at = entries[slot].hash_at
     note_sent(state, slot, consumer, point)
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = point.seq
     entries[slot].sent_ts = point.ts_us
-    replayed = entries[slot].marks & (READ | RETURNED) != 0
-    left_behind = entries[slot].marks & (RETURNED | NACKED) == RETURNED
+    replayed = entries[slot].marks & (Mark.READ | Mark.RETURNED) != 0
+    left_behind = entries[slot].marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     again = entries[slot].holder == consumer
-    if again and entries[slot].marks & MAYBE_SKIPPED != 0 and not doubtful:
+    if again and entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and not doubtful:
         # It holds the entry for certain from now on.
         state.consumers[consumer].maybe_skipped -= entries[slot].unacked
-    entries[slot].marks = (entries[slot].marks | SENT) & ~_UNTIL_SENT
+    entries[slot].marks = (entries[slot].marks | Mark.SENT) & ~_UNTIL_SENT
     if replayed:
-        entries[slot].marks |= REPLAYED
+        entries[slot].marks |= Mark.REPLAYED
     if left_behind:
-        entries[slot].marks |= REDELIVERED
+        entries[slot].marks |= Mark.REDELIVERED
         hashes[at].left_sent_seq = point.seq
     if doubtful:
-        entries[slot].marks |= MAYBE_SKIPPED
+        entries[slot].marks |= Mark.MAYBE_SKIPPED
     note_read(state, entries[slot].ledger, entries[slot].entry, point)
     if again:
         # Sent once more to its holder (E17): it stays pending there, so no draining ends. The broker counts it twice.
-        entries[slot].marks |= REPEATED
+        entries[slot].marks |= Mark.REPEATED
         state.consumers[consumer].uncounted += entries[slot].unacked
         return
     entries[slot].holder = consumer
@@ -258,7 +235,7 @@ def _elect_holder(state: State, at: int) -> None:
 def return_and_wait(state: State, out: Output, slot: int, point: TracePoint) -> None:
     """Returns a pending entry for a redeliver command and makes it wait again, unless it was deleted meanwhile."""
     return_to_replay(state, out, slot, point, BY_REDELIVER)
-    if state.entries[slot].marks & RETURNED != 0:
+    if state.entries[slot].marks & Mark.RETURNED != 0:
         begin_waiting(state, slot, point)
 
 
@@ -267,16 +244,16 @@ def return_to_replay(state: State, out: Output, slot: int, point: TracePoint, en
     """Returns a pending entry; the caller makes it wait unless the cursor has deleted it meanwhile."""
     remove_pending(state, out, slot, point, ended_by)
     if ended_by == BY_REDELIVER:
-        state.entries[slot].marks |= NACKED
+        state.entries[slot].marks |= Mark.NACKED
         state.entries[slot].redelivered += 1
-    if state.entries[slot].marks & ACKED == 0 and not was_passed(
+    if state.entries[slot].marks & Mark.ACKED == 0 and not was_passed(
         state, state.entries[slot].ledger, state.entries[slot].entry
     ):
-        state.entries[slot].marks |= RETURNED
+        state.entries[slot].marks |= Mark.RETURNED
     else:
         # Nothing at or below mark-delete is replayed (3.6).
-        if state.entries[slot].marks & ACKED == 0:
-            state.entries[slot].marks |= ACKED | PASSED
+        if state.entries[slot].marks & Mark.ACKED == 0:
+            state.entries[slot].marks |= Mark.ACKED | Mark.PASSED
         free_entry(state, slot)
 
 
@@ -292,8 +269,8 @@ def acknowledge(state: State, out: Output, slot: int, point: TracePoint) -> None
 @compiled
 def ack_completed(state: State, slot: int) -> None:
     """Ends an acknowledgement whose effect is recorded."""
-    if state.entries[slot].marks & SETTLING != 0:
-        state.entries[slot].marks &= ~SETTLING
+    if state.entries[slot].marks & Mark.SETTLING != 0:
+        state.entries[slot].marks &= ~Mark.SETTLING
         free_entry(state, slot)
 
 
@@ -301,8 +278,8 @@ def ack_completed(state: State, slot: int) -> None:
 def delete_at_cursor(state: State, slot: int, ts: int) -> None:
     """Deletes an entry at the cursor: all its messages are acknowledged. A pending entry stays pending."""
     entries = state.entries
-    if entries[slot].marks & (RETURNED | BEFORE_RESET) != 0:
-        entries[slot].marks |= ACKED_WHILE_QUEUED
+    if entries[slot].marks & (Mark.RETURNED | Mark.BEFORE_RESET) != 0:
+        entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
         entries[slot].sent_ts = ts
     stop_waiting(state, slot, ts)
-    entries[slot].marks |= ACKED
+    entries[slot].marks |= Mark.ACKED

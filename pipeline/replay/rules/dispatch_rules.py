@@ -21,25 +21,16 @@ from dispatch_audit.pipeline.contract.rules import (
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report, report_against
 from dispatch_audit.pipeline.replay.rules.unacked_limits import check_unacked
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 from dispatch_audit.pipeline.replay.state.state import (
-    ACKED,
-    BEFORE_RESET,
-    COUNT_LOST,
     COUNTED_DISPATCHES,
-    DELAYED,
-    DISPATCH_CONFIRMED,
     FIRST_DELIVERIES,
     LEAVING,
     LIMITED_DISPATCHES,
-    MAYBE_SKIPPED,
     NO_RESET,
-    PASSED,
-    RETURNED,
-    SENT,
-    VAGUE,
 )
 from dispatch_audit.pipeline.replay.state.waiting_queues import older_waiting
 
@@ -51,7 +42,7 @@ def _certainly_held(state: Seen, slot: int, before_us: int) -> bool:
     return bool(
         holder >= 0
         and state.consumers[holder].leaving == 0
-        and entries[slot].marks & (MAYBE_SKIPPED | VAGUE) == 0
+        and entries[slot].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0
         and entries[slot].sent_ts <= before_us
     )
 
@@ -69,7 +60,7 @@ def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
     slot = hashes[at].first
     while slot >= 0:
         if entries[slot].holder != sent.consumer and _certainly_held(state, slot, before_us):
-            if entries[slot].marks & DISPATCH_CONFIRMED != 0:
+            if entries[slot].marks & Mark.DISPATCH_CONFIRMED != 0:
                 return int(slot)
             if found < 0:
                 found = slot
@@ -93,7 +84,7 @@ def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -
     while other >= 0:
         holder = entries[other].holder
         leaves = holder != sent.consumer and state.consumers[holder].leaving == LEAVING
-        certain = entries[other].marks & (MAYBE_SKIPPED | VAGUE) == 0 and entries[other].sent_ts <= before_us
+        certain = entries[other].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0 and entries[other].sent_ts <= before_us
         if leaves and certain and (entries[other].ledger, entries[other].entry) < position:
             return int(other)
         other = entries[other].next
@@ -109,7 +100,7 @@ def _perhaps_dropped(state: Seen, sent: Dispatch) -> int:
         holder = entries[slot].holder
         if (
             holder != sent.consumer
-            and entries[slot].marks & MAYBE_SKIPPED != 0
+            and entries[slot].marks & Mark.MAYBE_SKIPPED != 0
             and state.consumers[holder].leaving == 0
         ):
             return int(slot)
@@ -120,10 +111,10 @@ def _perhaps_dropped(state: Seen, sent: Dispatch) -> int:
 @compiled
 def _is_settled(marks: int) -> bool:
     """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
-    if marks & PASSED != 0:
-        return marks & SENT != 0
+    if marks & Mark.PASSED != 0:
+        return marks & Mark.SENT != 0
     # A read in flight may have had an entry that was returned, or not sent since a reset, when it was acknowledged.
-    return marks & ACKED != 0 and marks & (RETURNED | BEFORE_RESET) == 0
+    return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | Mark.BEFORE_RESET) == 0
 
 
 @compiled
@@ -136,7 +127,7 @@ def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch,
         if other < 0:
             other = older_waiting(state, slot, True)
     if other >= 0:
-        returned = state.entries[other].marks & RETURNED != 0
+        returned = state.entries[other].marks & Mark.RETURNED != 0
         left = state.consumers[sent.consumer].connected == 0 and state.entries[other].sent_to == sent.consumer
         if before_us < sent.ts_us and returned and left:
             # It was decided before the receiver left, which then held the older one.
@@ -147,7 +138,7 @@ def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch,
     if other >= 0:
         row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
         # The milder of the two cases is reported: its consumer has just left.
-        out.findings[row].other_marks |= RETURNED
+        out.findings[row].other_marks |= Mark.RETURNED
         out.findings[row].other_since_seq = sent.seq
         out.findings[row].other_since_ts = sent.ts_us
 
@@ -162,9 +153,9 @@ def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, 
     if sent.redelivery_count < 0:
         return
     expected = entries[slot].redelivered
-    lost = sent.redelivery_count < expected and entries[slot].marks & COUNT_LOST != 0
+    lost = sent.redelivery_count < expected and entries[slot].marks & Mark.COUNT_LOST != 0
     # The count may be one higher if a redeliver row was recorded before it took effect.
-    more = sent.redelivery_count == expected + 1 and entries[slot].marks & VAGUE != 0
+    more = sent.redelivery_count == expected + 1 and entries[slot].marks & Mark.VAGUE != 0
     older = before_return and sent.redelivery_count == expected - 1
     if sent.redelivery_count != expected and not (lost or more or older):
         row = report(state, out, REDELIVERY_COUNT, slot, sent)
@@ -259,7 +250,7 @@ def check_early_duplicate(state: SeenByRules, out: Output, slot: int, sent: Disp
 def is_first_delivery(marks: int) -> bool:
     """Whether the next dispatch of an entry with these marks is its first, and its place among others is promised."""
     # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
-    return marks & (SENT | DELAYED | ACKED) == 0
+    return marks & (Mark.SENT | Mark.DELAYED | Mark.ACKED) == 0
 
 
 @compiled

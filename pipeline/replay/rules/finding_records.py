@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import FINDINGS, NOTHING_KNOWN, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
-from dispatch_audit.pipeline.replay.state.state import READ
 
 
 class Dispatch(NamedTuple):
@@ -55,7 +55,7 @@ def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> in
         found[row].hash_since_ts = of_hash.waiting_since_ts
     found[row].sent_before_to = of_entry.sent_to
     found[row].sent_before_seq = of_entry.sent_seq
-    if of_entry.marks & READ != 0:
+    if of_entry.marks & Mark.READ != 0:
         found[row].read_ts = of_entry.read_ts
     found[row].receiver_sent_ts = state.consumers[sent.consumer].sent_ts
     found[row].left_sent_seq = of_hash.left_sent_seq

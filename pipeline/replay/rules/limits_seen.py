@@ -10,19 +10,11 @@ from typing import Final
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, OF_SUBSCRIPTION, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
-from dispatch_audit.pipeline.replay.state.state import (
-    BY_FLOWS,
-    CLAIM_CONTRADICTED,
-    CLAIM_STANDS,
-    READ,
-    RETURNED,
-    SENT,
-    UNPUBLISHED,
-    WAITING,
-)
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, CLAIM_CONTRADICTED, CLAIM_STANDS
 
 PASSES_MIN: Final = 3
 """So many times a broker goes past a limit that it does not have; a single time may be its mistake."""
@@ -181,7 +173,7 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
     if freed_ts == 0:
         return
     limits[sent.consumer].freed_ts = 0
-    if entries[slot].marks & WAITING == 0:
+    if entries[slot].marks & Mark.WAITING == 0:
         return
     if limits[sent.consumer].stood == 1:
         # It was beyond the limit since its last dispatch.
@@ -215,7 +207,7 @@ def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
     entries, consumers, consumer = state.entries, state.consumers, sent.consumer
     limits = state.limits.consumers
     had_permits = state.common[0].permits_known_by == BY_FLOWS and consumers[consumer].permits > 0
-    if not had_permits or entries[slot].marks & (WAITING | READ) != WAITING | READ:
+    if not had_permits or entries[slot].marks & (Mark.WAITING | Mark.READ) != Mark.WAITING | Mark.READ:
         return False
     since = max(limits[consumer].full_ts, limits[consumer].freed_from_ts, consumers[consumer].sent_ts)
     since = max(since, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
@@ -226,12 +218,12 @@ def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
 def _was_unread(state: Seen, slot: int, sent: Dispatch) -> bool:
     """Whether the broker certainly had not read an entry when the subscription reached its limit."""
     common, seen, entries = state.common, state.limits.common, state.entries
-    if entries[slot].marks & (SENT | RETURNED) != 0:
+    if entries[slot].marks & (Mark.SENT | Mark.RETURNED) != 0:
         return False
     unread = (seen[0].unread_ledger, seen[0].unread_entry)
     if seen[0].unread_ledger != UNKNOWN and (sent.ledger, sent.entry) >= unread:
         return True
-    published = entries[slot].marks & (WAITING | UNPUBLISHED) == WAITING
+    published = entries[slot].marks & (Mark.WAITING | Mark.UNPUBLISHED) == Mark.WAITING
     return bool(published and entries[slot].since_ts > seen[0].full_since_ts + common[0].publish_skew_us)
 
 
@@ -288,7 +280,7 @@ def _is_any_unread(state: Seen, since_ts: int) -> bool:
         if hashes[at].hash < 0 or head < 0 or owner < 0 or hashes[at].away == 1:
             continue
         ready = waits[owner].cause == Cause.READY and waits[owner].cause_ts <= since_ts
-        if ready and entries[head].marks & READ == 0 and entries[head].since_ts <= since_ts:
+        if ready and entries[head].marks & Mark.READ == 0 and entries[head].since_ts <= since_ts:
             return True
     return False
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
+from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.records import Ints, Records
-from dispatch_audit.pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, PASSED, SENT_EARLY, TRACKED
 
 NOT_PERMITTED: Final = 0
 
@@ -32,13 +32,13 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
     cases: tuple[tuple[ExceptionId, npt.NDArray[np.bool_]], ...] = (
         ("E5", np.isin(found.rule, _ORDERED) & (not keeps_order)),
         # A nacked entry is in replay without its hash, so it blocks no entry and no entry blocks it (4.12, 5.6).
-        ("E1", overtaking & _either(found, NACKED)),
+        ("E1", overtaking & _either(found, Mark.NACKED)),
         # Once sent at its time, a delayed entry is like any other: when its consumer leaves, it returns with its hash.
         ("E2", overtaking & (_may_be_tracked(found.marks) | _may_be_tracked(found.other_marks))),
-        ("E6", overtaking & _either(found, MAYBE_SKIPPED)),
-        ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & MAYBE_SKIPPED != 0)),
+        ("E6", overtaking & _either(found, Mark.MAYBE_SKIPPED)),
+        ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & Mark.MAYBE_SKIPPED != 0)),
         # No consumer acknowledged it: a read in flight had it when mark-delete passed.
-        ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & PASSED != 0)),
+        ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & Mark.PASSED != 0)),
     )
     # In reverse order, so that the first exception that applies is the one that stays.
     by = np.full(found.size, NOT_PERMITTED, dtype=np.int64)
@@ -55,5 +55,5 @@ def _either(found: Records, mark: int) -> npt.NDArray[np.bool_]:
 
 def _may_be_tracked(marks: Ints) -> npt.NDArray[np.bool_]:
     """Whether each entry was, or may have been, in the tracker of delayed entries since it was sent last (4.13)."""
-    tracked: npt.NDArray[np.bool_] = (marks & TRACKED == DELAYED) | (marks & SENT_EARLY != 0)
+    tracked: npt.NDArray[np.bool_] = (marks & TRACKED == Mark.DELAYED) | (marks & Mark.SENT_EARLY != 0)
     return tracked

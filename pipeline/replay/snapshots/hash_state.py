@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import READ, WAITING
 
 
 class HashState(NamedTuple):
@@ -44,7 +44,7 @@ def hash_state(state: Seen, sticky_hash: int) -> HashState:
     held: dict[int, int] = {}
     for holder in entries.holder[pending[np.argsort(entries.sent_seq[pending], kind="stable")]].tolist():
         held[holder] = held.get(holder, 0) + 1
-    waiting = of_hash & (entries.holder < 0) & (entries.marks & WAITING != 0)
+    waiting = of_hash & (entries.holder < 0) & (entries.marks & Mark.WAITING != 0)
     drains = hashes.draining_seq[slot] != UNKNOWN and hashes.away[slot] == 1
     return HashState(
         owner,
@@ -52,5 +52,5 @@ def hash_state(state: Seen, sticky_hash: int) -> HashState:
         int(hashes.holder[slot]) if drains else NOBODY,
         int(hashes.new_owner[slot]) if drains else NOBODY,
         int(np.count_nonzero(waiting)),
-        int(np.count_nonzero(waiting & (entries.marks & READ != 0))),
+        int(np.count_nonzero(waiting & (entries.marks & Mark.READ != 0))),
     )

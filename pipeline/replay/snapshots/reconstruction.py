@@ -14,21 +14,10 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_before
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    DISPATCH_CONFIRMED,
-    MAYBE_SKIPPED,
-    NACKED,
-    READ_US,
-    RESET_BEGUN,
-    SETTLING,
-    TRACKED,
-    VAGUE,
-    WAITING,
-    common_of,
-)
+from dispatch_audit.pipeline.replay.state.state import READ_US, RESET_BEGUN, common_of
 
 
 @checkpointed("bounds")
@@ -90,15 +79,15 @@ def reconstruct(
     marks, sent_to, holder = entries["marks"][used], entries["sent_to"][used], entries["holder"][used]
     common = common_of(state)
     held = holder >= 0
-    certain = held & (marks & (MAYBE_SKIPPED | VAGUE) == 0)
+    certain = held & (marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0)
     if common["starts_seen"]:
-        certain &= marks & DISPATCH_CONFIRMED != 0
+        certain &= marks & Mark.DISPATCH_CONFIRMED != 0
     if common["resetting"] == RESET_BEGUN:
         # The dispatcher may already be gone.
         certain[:] = False
     # An acknowledged entry keeps the consumer that it was sent to, if it was sent (5.1).
-    unsettled = marks & SETTLING != 0
-    returned = np.flatnonzero(marks & NACKED != 0)
+    unsettled = marks & Mark.SETTLING != 0
+    returned = np.flatnonzero(marks & Mark.NACKED != 0)
     unsettled[returned] |= entries["since_ts"][used[returned]] >= returned_us
     possible = held | (unsettled & (sent_to >= 0))
     at = np.where(held, holder, sent_to)
@@ -151,7 +140,7 @@ def _by_hash(
 
 def _in_replay(state: Seen, used: Ints, marks: Ints, read_position: Position | None) -> Estimate:
     # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
-    waiting = used[(marks & WAITING != 0) & (marks & TRACKED != DELAYED)]
+    waiting = used[(marks & Mark.WAITING != 0) & (marks & TRACKED != Mark.DELAYED)]
     count = waiting.size
     if read_position is not None:
         count = int(np.count_nonzero(are_before(state, waiting, read_position)))

@@ -9,9 +9,10 @@ depend on one of them are dropped (TRACE_FORMAT, "Phases").
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import DISPATCH_CONFIRMED, UNPUBLISHED, State
+from dispatch_audit.pipeline.replay.state.state import State
 
 
 @compiled
@@ -35,15 +36,15 @@ def note_without_publish(state: State, slot: int) -> None:
     first = (common[0].first_published_ledger, common[0].first_published_entry)
     last = (common[0].last_published_ledger, common[0].last_published_entry)
     if common[0].first_published_ledger == UNKNOWN or at < first or at > last:
-        entries[slot].marks |= UNPUBLISHED
+        entries[slot].marks |= Mark.UNPUBLISHED
         common[0].without_publish += 1
 
 
 @compiled
 def note_late_publish(state: State, slot: int) -> None:
     """Uncounts an entry whose publish came late."""
-    if state.entries[slot].marks & UNPUBLISHED != 0:
-        state.entries[slot].marks &= ~UNPUBLISHED
+    if state.entries[slot].marks & Mark.UNPUBLISHED != 0:
+        state.entries[slot].marks &= ~Mark.UNPUBLISHED
         state.common[0].without_publish -= 1
 
 
@@ -55,7 +56,7 @@ def expect_end(state: State, out: Output, slot: int) -> None:
     if (
         state.common[0].starts_seen == 1
         and entries[slot].sent_seq != UNKNOWN
-        and entries[slot].marks & DISPATCH_CONFIRMED == 0
+        and entries[slot].marks & Mark.DISPATCH_CONFIRMED == 0
     ):
         entries[slot].before_seq = entries[slot].sent_seq
         entries[slot].before_to = entries[slot].sent_to
@@ -68,7 +69,7 @@ def see_end(state: State, slot: int, consumer: int) -> None:
     if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
         entries[slot].before_seq = UNKNOWN
     elif entries[slot].sent_to == consumer:
-        entries[slot].marks |= DISPATCH_CONFIRMED
+        entries[slot].marks |= Mark.DISPATCH_CONFIRMED
 
 
 @compiled

@@ -35,35 +35,6 @@ from dispatch_audit.pipeline.replay.state.seen import Seen
 
 UNLOOKED: Final = -2  # for the owner of a hash: not looked up yet
 
-# Marks of an entry (`Entries.marks`), bits.
-WAITING: Final = 1  # published or returned, and not held
-SENT: Final = 2  # dispatched at least once since the last restart
-DISPATCH_CONFIRMED: Final = 4  # its last dispatch was seen to reach the connection
-ACKED: Final = 8  # deleted at the cursor
-DELAYED: Final = 16  # published with a time before which it may not be delivered
-MAYBE_SKIPPED: Final = 32  # held when an administrator moved mark-delete: the broker may have dropped it
-RETURNED: Final = 64  # nacked, timed out, or its holder left, since its last dispatch
-ACKED_WHILE_QUEUED: Final = 256  # deleted at the cursor while a read in flight may still send it, legitimately
-NACKED: Final = 512  # returned by a redeliver command: the broker replays it without its hash (E1)
-OVERTAKABLE: Final = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED
-READ: Final = 2048  # at or below the highest position that was dispatched, so the broker has read it
-REPLAYED: Final = 4096  # its last dispatch came from the replay queue
-REPEATED: Final = 8192  # its last dispatch was an early duplicate
-REDELIVERED: Final = 16384  # its last dispatch came after its holder had left
-COUNT_LOST: Final = 32768  # its redelivery count may be lower: acknowledged, if only in part, or its holder left first
-SETTLING: Final = 65536  # the acknowledgement was received, its effect is not recorded yet
-UNPUBLISHED: Final = 131072  # its publish has not been seen
-PASSED: Final = 262144  # mark-delete passed it, and no row acknowledges it
-VAGUE: Final = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
-BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
-IN_BACKLOG: Final = 2097152  # it began to wait after entries that the broker had not read
-DUE: Final = 4194304  # DELAYED, and the time of its delivery has come
-SENT_EARLY: Final = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again
-NOT_DUE: Final = DELAYED | SENT | DUE
-"""An entry whose marks among these are DELAYED alone may not be delivered yet."""
-TRACKED: Final = DELAYED | SENT
-"""An entry whose marks among these are DELAYED alone is in the tracker of delayed messages, not in replay (4.13)."""
-
 # `resetting`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0
 RESET_BEGUN: Final = 1  # the old dispatcher may still act

@@ -6,9 +6,10 @@ and removed at the front. The others are added next to each other, so the search
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, OVERTAKABLE, READ, TRACKED, State
+from dispatch_audit.pipeline.replay.state.state import State
 
 
 @compiled
@@ -16,16 +17,16 @@ def enqueue(state: State, slot: int) -> None:
     """Adds a waiting entry, whose hash is known, to the queue that its marks determine."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
-    aside = entries[slot].marks & (NACKED | DELAYED | MAYBE_SKIPPED) != 0
+    aside = entries[slot].marks & (Mark.NACKED | Mark.DELAYED | Mark.MAYBE_SKIPPED) != 0
     first = hashes[at].aside_first if aside else hashes[at].queue_first
     last = hashes[at].aside_last if aside else hashes[at].queue_last
-    entries[slot].marks = entries[slot].marks | OVERTAKABLE if aside else entries[slot].marks & ~OVERTAKABLE
+    entries[slot].marks = entries[slot].marks | Mark.OVERTAKABLE if aside else entries[slot].marks & ~Mark.OVERTAKABLE
     position = (entries[slot].ledger, entries[slot].entry)
     previous, following = last, NOBODY
     if last >= 0 and position < (entries[last].ledger, entries[last].entry):
         near = hashes[at].near
         # The entry added last may be in the other queue.
-        if near >= 0 and (entries[near].marks & OVERTAKABLE != 0) == aside:
+        if near >= 0 and (entries[near].marks & Mark.OVERTAKABLE != 0) == aside:
             previous = near
         while previous >= 0 and position < (entries[previous].ledger, entries[previous].entry):
             previous = entries[previous].previous
@@ -45,7 +46,7 @@ def enqueue(state: State, slot: int) -> None:
         hashes[at].queue_first = slot if previous < 0 else first
         hashes[at].queue_last = slot if following < 0 else last
     hashes[at].near = slot
-    if entries[slot].marks & READ != 0 and entries[slot].marks & TRACKED != DELAYED:
+    if entries[slot].marks & Mark.READ != 0 and entries[slot].marks & TRACKED != Mark.DELAYED:
         state.common[0].in_replay += 1
 
 
@@ -55,7 +56,7 @@ def dequeue(state: State, slot: int) -> None:
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     previous, following = entries[slot].previous, entries[slot].next
-    aside = entries[slot].marks & OVERTAKABLE != 0
+    aside = entries[slot].marks & Mark.OVERTAKABLE != 0
     if previous >= 0:
         entries[previous].next = following
     elif aside:
@@ -70,8 +71,8 @@ def dequeue(state: State, slot: int) -> None:
         hashes[at].queue_last = previous
     if hashes[at].near == slot:
         hashes[at].near = previous if previous >= 0 else following
-    entries[slot].marks &= ~OVERTAKABLE
-    if entries[slot].marks & READ != 0 and entries[slot].marks & TRACKED != DELAYED:
+    entries[slot].marks &= ~Mark.OVERTAKABLE
+    if entries[slot].marks & Mark.READ != 0 and entries[slot].marks & TRACKED != Mark.DELAYED:
         state.common[0].in_replay -= 1
 
 

@@ -19,9 +19,10 @@ import numpy as np
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_COUNT
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
-from dispatch_audit.pipeline.replay.state.state import READ_US, REPEATED, REPLAYED
+from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before
@@ -50,7 +51,7 @@ def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerd
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
     seqs = frozenset(findings.seq[of_consumer].tolist())
-    repeated = (findings.marks[of_consumer] & REPEATED != 0) | np.isin(findings.other_seq[of_consumer], list(seqs))
+    repeated = (findings.marks[of_consumer] & Mark.REPEATED != 0) | np.isin(findings.other_seq[of_consumer], list(seqs))
     repeated_again = frozenset(findings.other_seq[of_consumer][repeated].tolist())
     more_than_twice = frozenset(of_consumer[repeated].tolist())
     verdicts: dict[int, FindingVerdict] = {}
@@ -107,7 +108,7 @@ def _is_within(finding: KernelFinding, block: Ints, findings: Records) -> bool:
 
 def _contradiction(block: Records, skew_us: int) -> str:
     """The reason why overlapping reads cannot have sent a block (points of contract 6.6); empty if there is none."""
-    if block.size and not (block.other_marks & REPLAYED).any():
+    if block.size and not (block.other_marks & Mark.REPLAYED).any():
         return "a normal read sent it the first time, and only replay reads overlap"
     if (np.diff(block.other_seq) < 0).any():
         return "the entries were sent in another order the second time"

@@ -8,9 +8,9 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rule import Case
 from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
 from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import NACKED, PASSED, RETURNED
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, explained
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.replay.verdicts.overtaking import passes_a_leaver
@@ -56,9 +56,9 @@ def _events(finding: KernelFinding, names: Names) -> Iterator[tuple[int, str]]:
 
 def _since_when(marks: int) -> str:
     """The event since which an entry waits, as a participle."""
-    if marks & NACKED:
+    if marks & Mark.NACKED:
         return "returned by a redeliver request"
-    return "returned when its consumer left" if marks & RETURNED else "published"
+    return "returned when its consumer left" if marks & Mark.RETURNED else "published"
 
 
 def explanation(
@@ -121,5 +121,5 @@ def _case(finding: KernelFinding) -> Case | None:
     if finding.limited == OF_SUBSCRIPTION:
         return "subscription"
     if finding.acknowledged:
-        return "passed" if finding.marks & PASSED else "acknowledged"
+        return "passed" if finding.marks & Mark.PASSED else "acknowledged"
     return None

@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import NACKED, READ, READ_US, REPLAYED, RETURNED, UNPUBLISHED, WAITING
+from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained
@@ -17,7 +18,7 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, Finding
 
 def passes_a_leaver(finding: KernelFinding) -> bool:
     """Whether a consumer that was leaving may still have held the older entry of an overtaking."""
-    return finding.other_marks & WAITING == 0
+    return finding.other_marks & Mark.WAITING == 0
 
 
 def overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
@@ -45,7 +46,7 @@ def _milder(one: FindingVerdict, other: FindingVerdict) -> FindingVerdict:
 def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     if context.misrouted(finding.seq):
         return unexplained("the receiver did not own the hash")
-    left_behind = finding.other_marks & (RETURNED | NACKED) == RETURNED
+    left_behind = finding.other_marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     # Checked before E7, which is rarer: under the classic dispatcher every leave does this (contract 6.5).
     hiding = context.bugs_with("hidden_in_replay")
     hidden = _hidden(finding, left_behind, context.skew_us) if hiding else ""
@@ -105,20 +106,20 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
     condition, a position in replay below both.
     """
     since_us = finding.ts_us - finding.other_since_ts
-    unseen = finding.marks & UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
+    unseen = finding.marks & Mark.UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
     there_before = unseen or UNKNOWN != finding.since_seq < finding.other_since_seq
     if "E7" not in context.exceptions or since_us > READ_US or not there_before:
         return None
     entered = f"the older entry entered replay {since_us / 1000:.3f} ms before, when a consumer left"
     if passes_a_leaver(finding):
         entered = "the older entry entered replay just before, if its consumer was gone by then"
-    if finding.marks & READ and not unseen:
+    if finding.marks & Mark.READ and not unseen:
         because = f"{entered}; this entry already waited there, so a replay read may have had it in flight"
         return FindingVerdict("permitted", "E7", (), because)
     since_seq, since_ts = finding.since_seq, finding.since_ts
     if finding.hash_since_seq != UNKNOWN:
         since_seq, since_ts = finding.hash_since_seq, finding.hash_since_ts
-    waited = finding.other_marks & REPLAYED and since_seq < finding.other_seq
+    waited = finding.other_marks & Mark.REPLAYED and since_seq < finding.other_seq
     drained = finding.draining or context.drained_before(finding)
     owners = context.doubts
     short = context.was_short_since(finding.other_consumer, since_ts)
@@ -145,8 +146,8 @@ def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
         return "the older entry was returned when its consumer left, and the dispatcher counts it under hash 0"
     # If other entries of the same read were sent just before, they have already marked this entry as read.
     just_read = finding.read_ts == UNKNOWN or finding.ts_us - finding.read_ts < skew_us
-    by_normal_read = finding.marks & RETURNED == 0 and just_read
-    if by_normal_read and finding.other_marks & READ and finding.left_sent_seq > finding.other_since_seq:
+    by_normal_read = finding.marks & Mark.RETURNED == 0 and just_read
+    if by_normal_read and finding.other_marks & Mark.READ and finding.left_sent_seq > finding.other_since_seq:
         return (
             f"at seq {finding.left_sent_seq}, while the older entry waited in replay, the broker sent an entry of the "
             "hash that a leaving consumer had returned, and subtracted it from a count that never included it"
@@ -156,7 +157,7 @@ def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
 
 def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> bool:
     """Whether #23870 explains it (contract 4.11): both waited in replay, and draining ended at most one read before."""
-    both_read = finding.marks & finding.other_marks & READ != 0
+    both_read = finding.marks & finding.other_marks & Mark.READ != 0
     return bool(context.bugs_with("unblocked_amid_a_read") and both_read and context.drained_before(finding))
 
 
@@ -170,12 +171,12 @@ def late_first(
         overtakings: by seq, the verdict on every dispatch that passed a waiting entry of its hash.
         context: the subscription and its broker.
     """
-    if finding.marks & UNPUBLISHED != 0 and "E2" in context.exceptions:
+    if finding.marks & Mark.UNPUBLISHED != 0 and "E2" in context.exceptions:
         return not_provable("its publish is not in the trace, so it may have been delayed (E2)")
     overtaking = overtakings.get(finding.other_seq)
     if overtaking is None:
         return unexplained("no row shows that this entry waited when the later one was sent")
-    if finding.marks & READ == 0:
+    if finding.marks & Mark.READ == 0:
         return UNEXPLAINED
     # F11 and F12 last until the entry is sent, whoever owns the hash by then; #23870 ends with the read.
     lasting = not set(overtaking.known_bugs).isdisjoint(context.bugs_with("hidden_in_replay", "read_before_the_rewind"))

@@ -6,9 +6,9 @@ distinguishes that bug from another fault, so two holders are a violation there.
 """
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
@@ -33,7 +33,7 @@ def recently_joined_flaw(finding: KernelFinding, context: FindingContext) -> Fin
         verdict = _to_a_newcomer(finding, context)
     else:
         verdict = _to_one_connected_before(finding, context)
-    if verdict.severity != "known_bug" or finding.other_marks & REDELIVERED == 0:
+    if verdict.severity != "known_bug" or finding.other_marks & Mark.REDELIVERED == 0:
         return verdict
     # The sign of a rolling restart: the held entry was itself returned when a consumer left (#23307).
     return verdict._replace(known_bugs=verdict.known_bugs + context.bugs_with("held_after_a_redelivery"))
@@ -70,7 +70,7 @@ def _to_a_newcomer(finding: KernelFinding, context: FindingContext) -> FindingVe
 
 def _left_behind_unseen(finding: KernelFinding) -> bool:
     """Whether it is F11: an entry that a leaver returned did not block its hash, so the holder got a later entry."""
-    left_behind = finding.marks & (RETURNED | NACKED) == RETURNED
+    left_behind = finding.marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     later = (finding.other_ledger, finding.other_entry) > (finding.ledger, finding.entry)
     return left_behind and later and finding.other_seq > finding.since_seq
 

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher import transitions
 from dispatch_audit.pipeline.replay.packing.packed_batch import merged
-from dispatch_audit.pipeline.replay.state.state import ACKED, BEFORE_RESET, WAITING
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
 # Consumer 2 owns the hash of the entry, which is 1:1; that it holds 1:0 keeps mark-delete below.
@@ -77,9 +77,11 @@ def _state_of(log: Log) -> str:
         return "absent"
     marks, held = int(found[0].marks), found[0].holder >= 0
     if held:
-        return "again" if marks & ACKED else "pending"
+        return "again" if marks & Mark.ACKED else "pending"
     return next(
-        name for mark, name in ((ACKED, "acked"), (WAITING, "waiting"), (BEFORE_RESET, "before")) if marks & mark
+        name
+        for mark, name in ((Mark.ACKED, "acked"), (Mark.WAITING, "waiting"), (Mark.BEFORE_RESET, "before"))
+        if marks & mark
     )
 
 

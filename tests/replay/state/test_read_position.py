@@ -11,19 +11,11 @@ from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import rewind
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
 from dispatch_audit.pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    MAYBE_SKIPPED,
-    NACKED,
-    READ,
-    SENT,
-    WAITING,
-    State,
-    new_state,
-)
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.state import State, new_state
 
 Position: TypeAlias = tuple[int, int]
-WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, MAYBE_SKIPPED]
+WAYS = [0, 0, 0, Mark.NACKED, Mark.DELAYED, Mark.DELAYED | Mark.SENT, Mark.MAYBE_SKIPPED]
 
 positions = st.tuples(st.integers(1, 3), st.integers(0, 5))
 operations = st.lists(
@@ -54,7 +46,7 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
     for kind, position, way in operations:
         if kind == "wait":
             slot = _slot(state, position)
-            if state.entries[slot].marks & WAITING == 0:
+            if state.entries[slot].marks & Mark.WAITING == 0:
                 state.entries[slot].marks |= way
                 begin_waiting(state, slot, TracePoint(1, 1))
         elif kind == "stop" and entry_at(state, *position) >= 0:
@@ -71,13 +63,13 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
         there = [slot for slot in range(entries.size) if entries.ledger[slot] >= 0]
         for slot in there:
             at = (int(entries.ledger[slot]), int(entries.entry[slot]))
-            assert bool(entries.marks[slot] & READ) == (at <= read) == was_read(state, *at)
+            assert bool(entries.marks[slot] & Mark.READ) == (at <= read) == was_read(state, *at)
         in_replay = [
             slot
             for slot in there
             # What is delayed and was never sent is with the tracker of delayed messages (4.13).
-            if entries.marks[slot] & (WAITING | READ) == WAITING | READ
-            and entries.marks[slot] & (DELAYED | SENT) != DELAYED
+            if entries.marks[slot] & (Mark.WAITING | Mark.READ) == Mark.WAITING | Mark.READ
+            and entries.marks[slot] & (Mark.DELAYED | Mark.SENT) != Mark.DELAYED
         ]
         assert state.common[0].in_replay == len(in_replay)
 
@@ -106,4 +98,4 @@ def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -
     slots = [_slot(state, position) for position in ((1, 0), (1, 5), (2, 0), (2, 1), (2, 2), (3, 0))]
     note_read(state, 1, 0, TracePoint(10, 10))
     note_read(state, 2, 1, TracePoint(20, 20))
-    assert [bool(state.entries.marks[slot] & READ) for slot in slots] == [True, True, True, True, False, False]
+    assert [bool(state.entries.marks[slot] & Mark.READ) for slot in slots] == [True, True, True, True, False, False]

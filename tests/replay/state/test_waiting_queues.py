@@ -9,22 +9,15 @@ from hypothesis import strategies as st
 
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY
-from dispatch_audit.pipeline.replay.state.state import (
-    DELAYED,
-    MAYBE_SKIPPED,
-    NACKED,
-    OVERTAKABLE,
-    SENT,
-    State,
-    new_state,
-)
+from dispatch_audit.pipeline.replay.state.state import State, new_state
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue, older_waiting
 
 Position: TypeAlias = tuple[int, int]
 LEDGERS, ENTRIES = 3, 6
 # How an entry waits: in the queue, or in one of the ways that put it aside.
-WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, MAYBE_SKIPPED]
+WAYS = [0, 0, 0, Mark.NACKED, Mark.DELAYED, Mark.DELAYED | Mark.SENT, Mark.MAYBE_SKIPPED]
 
 positions = st.tuples(st.integers(1, LEDGERS), st.integers(0, ENTRIES - 1))
 steps = st.lists(st.tuples(positions, st.sampled_from(WAYS)), max_size=60)
@@ -73,7 +66,7 @@ def test_both_queues_are_sorted_whatever_comes_and_goes(steps: list[tuple[Positi
             state.entries[slot].marks = way
             enqueue(state, slot)
             insort(queues[way != 0], position)
-            assert bool(state.entries[slot].marks & OVERTAKABLE) == (way != 0)
+            assert bool(state.entries[slot].marks & Mark.OVERTAKABLE) == (way != 0)
         of_hash = state.hashes[0]
         assert _walked(state, of_hash.queue_first, of_hash.queue_last) == queues[False]
         assert _walked(state, of_hash.aside_first, of_hash.aside_last) == queues[True]
@@ -87,7 +80,7 @@ def test_the_older_one_that_waits_is_rather_one_of_the_same_key(
     state = _state()
     for older in waiting:
         slot = _slot(state, older)
-        state.entries[slot].marks = NACKED if aside else 0
+        state.entries[slot].marks = Mark.NACKED if aside else 0
         enqueue(state, slot)
     before = sorted(older for older in waiting if older < position)
     same_key = [older for older in before if older[1] % 3 == position[1] % 3]

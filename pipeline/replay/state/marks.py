@@ -1,0 +1,38 @@
+"""The marks of an entry in the state."""
+
+from enum import IntEnum
+from typing import Final
+
+
+class Mark(IntEnum):
+    """A bit of `marks` of an entry."""
+
+    WAITING = 1  # published or returned, and not held
+    SENT = 2  # dispatched at least once since the last restart
+    DISPATCH_CONFIRMED = 4  # its last dispatch was seen to reach the connection
+    ACKED = 8  # deleted at the cursor
+    DELAYED = 16  # published with a time before which it may not be delivered
+    MAYBE_SKIPPED = 32  # held when an administrator moved mark-delete: the broker may have dropped it
+    RETURNED = 64  # nacked, timed out, or its holder left, since its last dispatch
+    ACKED_WHILE_QUEUED = 256  # deleted at the cursor while a read in flight may still send it, legitimately
+    NACKED = 512  # returned by a redeliver command: the broker replays it without its hash (E1)
+    OVERTAKABLE = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED
+    READ = 2048  # at or below the highest position that was dispatched, so the broker has read it
+    REPLAYED = 4096  # its last dispatch came from the replay queue
+    REPEATED = 8192  # its last dispatch was an early duplicate
+    REDELIVERED = 16384  # its last dispatch came after its holder had left
+    COUNT_LOST = 32768  # its redelivery count may be lower: acknowledged, if only in part, or its holder left first
+    SETTLING = 65536  # the acknowledgement was received, its effect is not recorded yet
+    UNPUBLISHED = 131072  # its publish has not been seen
+    PASSED = 262144  # mark-delete passed it, and no row acknowledges it
+    VAGUE = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
+    BEFORE_RESET = 1048576  # known before the last seek, unload or transfer, and not sent since
+    IN_BACKLOG = 2097152  # it began to wait after entries that the broker had not read
+    DUE = 4194304  # DELAYED, and the time of its delivery has come
+    SENT_EARLY = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again
+
+
+NOT_DUE: Final = Mark.DELAYED | Mark.SENT | Mark.DUE
+"""An entry whose marks among these are DELAYED alone may not be delivered yet."""
+TRACKED: Final = Mark.DELAYED | Mark.SENT
+"""An entry whose marks among these are DELAYED alone is in the tracker of delayed messages, not in replay (4.13)."""
