@@ -134,7 +134,7 @@ def _head(state: Seen, at: int, since_ts: int) -> int:
 
 
 @compiled
-def _cause(state: Seen, at: int, waited_us: int, ts: int) -> int:
+def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
     """The cause that lasted for at least half of the head's wait; the unavailability of the owner is not in it."""
     hashes, waits = state.hashes, state.waits.hashes
     half_us = waited_us // 2

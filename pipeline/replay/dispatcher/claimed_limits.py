@@ -138,8 +138,12 @@ def disregard(state: State, out: Output) -> list[ContradictedLimit]:
             continue
         most_by = record_of(state.limits.common, LIMIT)["most_by"] if limited == OF_CONSUMER else NOBODY
         at = TracePoint(int(claim["contradicted_seq"]), int(claim["contradicted_ts"]))
-        counts = (int(claim[name]) for name in ("passed_seq", "passes", "held_back", "most"))
-        found.append(ContradictedLimit(limit.setting, limit.cause.word, at, *counts, int(most_by)))
+        passed_seq, passes, held_back, most = (
+            int(claim[name]) for name in ("passed_seq", "passes", "held_back", "most")
+        )
+        found.append(
+            ContradictedLimit(limit.setting, limit.cause.word, at, passed_seq, passes, held_back, most, int(most_by))
+        )
         claim["claim"] = CLAIM_DISREGARDED
         common[limit.at_most] = common[limit.blocks_at] = 0
         waits = state.waits.hashes.view(np.ndarray)

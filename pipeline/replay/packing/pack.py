@@ -118,15 +118,18 @@ def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> lis
     published = published_parts(batch, source[publishes], _numbers_of(publishes, starts))
     shared = {*published, *_numbers_of(np.flatnonzero(of_topics(events)), starts).tolist()}
     owners_of = [owners[number] for number in owner[starts].tolist()]
+    parts = enumerate(zip(owners_of, narrow_parts(events, starts), strict=True))
     return [
         PackedBatch(
-            *of_batch,
+            topic,
+            subscription,
+            broker,
             shared=number in shared,
             events=rows,
             details=tuple(details[number]),
             published=published.get(number, NOTHING),
         )
-        for number, (of_batch, rows) in enumerate(zip(owners_of, narrow_parts(events, starts), strict=True))
+        for number, ((topic, subscription, broker), rows) in parts
     ]
 
 
