@@ -155,7 +155,7 @@ def test_objects_that_belong_together_still_do() -> None:
     replay = known.subscription
     assert replay.loop.membership._changes._held is replay.loop.membership._held
     assert replay.config is config_of()
-    leave = next(bracket for bracket in replay.loop.membership._changes._brackets.open if bracket.row.kind == "leave")
+    leave = next(bracket for bracket in replay.loop.membership._changes.brackets.open if bracket.row.kind == "leave")
     assert leave.join.leave is leave
     assert replay.loop.dispatcher._state.entries.flags.writeable
 
