@@ -164,6 +164,10 @@ class Brackets:
         joins = self._joins.items()
         return {n for n, join in joins if join.placed and not (join.leave and join.leave.placed)}
 
+    def _names_there(self) -> set[str]:
+        """The names of the consumers of which no row says that they left."""
+        return {join.row.name for number, join in self._joins.items() if number not in self._left}
+
     def _began(self, row: MembershipEvent) -> bool:
         if row.kind == "reset":
             return self._resetting
@@ -177,11 +181,13 @@ class Brackets:
         bracket = Bracket(row, self, end=at) if row.late else Bracket(row, self, start=at)
         self.open.append(bracket)
         if row.kind == "join":
+            # Clients may return before the end of the reset is recorded, but they join the new dispatcher. Who was not
+            # there before may ask to join while the reset has yet to close anybody.
+            returns = row.late or row.name in self._names_there()
             self._joins[row.consumer] = bracket
-            # Clients may return before the end of the reset is recorded, but they join the new dispatcher.
             began_us, _ = bracket.bounds_ts_us
             for other in self.open:
-                if other.row.kind == "reset" and other.waits_for(row) and other.began_by(began_us):
+                if other.row.kind == "reset" and returns and other.waits_for(row) and other.began_by(began_us):
                     other.end = at
         elif row.kind == "leave":
             bracket.join = self._joins[row.consumer]

@@ -73,10 +73,12 @@ def test_why_a_consumer_left_is_known_from_either_side() -> None:
     assert membership.open[-1].row.reason == "connection_closed"
 
 
-def test_who_joins_during_a_reset_joins_the_new_dispatcher() -> None:
-    sides, brackets = _sides(_row(1, "reset", -1, reason="seek"), _row(3, "join"), _row(5, "reset", -1, late=True))
-    assert sides == [Side.FIRST, Side.FIRST, Side.SECOND]
-    assert brackets == [(1, 3), (3, None)]
+@pytest.mark.parametrize(("there", "end"), [("c1", 6), ("other", 8)])
+def test_who_comes_back_during_a_reset_joins_the_new_dispatcher(there: str, end: int) -> None:
+    before = _row(1, "join")._replace(name=there)
+    returns = _row(6, "join", 2)._replace(name="c1")
+    _, brackets = _sides(before, _row(5, "reset", -1, reason="seek"), returns, _row(8, "reset", -1, late=True))
+    assert brackets[1:] == [(5, end), (6, None)]
 
 
 @pytest.mark.parametrize(("skew_us", "end"), [(200, 3), (201, None)])

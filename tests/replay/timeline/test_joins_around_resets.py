@@ -219,3 +219,26 @@ def test_a_dispatch_amid_the_next_join_shows_who_joined_after_the_unload() -> No
     found = replayed(log.rows)
     assert [name for name, _ in found.changes] == ["join c1", "leave c1", "join c2", "join c3"]
     assert not any(placed.epoch.undecided.ranges for placed in found.epochs)
+
+
+def test_who_asks_to_join_amid_a_seek_does_not_show_that_it_has_closed_the_others() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(60):
+        log.publish(entry, KEYS[entry % 3])
+    log.now_us += 1_000_000
+    log.reset("seek", phases="start")
+    log.join(2, phases="start")
+    for entry in range(9):
+        _sent(log, 1, entry)
+    log.snapshot(reported(1, key_hash_ranges=ALL))
+    log.join(3, phases="start", name="c1")
+    log.leave(1, phases="start", reason="closed_by_broker")
+    log.reset("seek", phases="end")
+    log.join(3, phases="end", name="c1")
+    log.join(2, phases="end")
+    for entry in range(9, 18):
+        _sent(log, 2 if KEYS[entry % 3] == HIGH else 3, entry)
+    found = replayed(log.rows)
+    assert found.violated == []
+    assert [name for name, _ in found.changes][:2] == ["join c1", "leave c1"]
