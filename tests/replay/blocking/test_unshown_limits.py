@@ -323,6 +323,26 @@ def test_a_subscription_may_be_at_another_limit_than_the_one_that_it_does_not_ke
     assert unshown(log) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("twice", "expected"), [(True, "not_provable unacked_limit_subscription"), (False, "violation")]
+)
+def test_a_broker_that_counts_an_entry_twice_reads_on_later(twice: bool, expected: str) -> None:
+    """By rows four of ten are left, less than half; the broker counts five, until one more is acknowledged."""
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=10)
+    hold(log, 9)
+    if twice:
+        log.dispatch(1, 8, HIGH)
+    log.publish(9, HIGH)
+    log.dispatch(1, 9, HIGH)
+    log.publish(10, LOW)
+    log.ack(1, *range(6))
+    log.now_us += 3 * SECOND_US
+    log.ack(1, 6)
+    log.dispatch(2, 10, LOW)
+    assert unshown(log) == [expected]
+
+
 @pytest.mark.parametrize(("said", "expected"), [(False, "not_provable unacked_limit_consumer"), (True, "violation")])
 def test_a_policy_may_lower_a_limit_below_what_a_consumer_holds(said: bool, expected: str) -> None:
     """It held eight, and comes down to three long before; then it gives up one and is sent what waits."""

@@ -55,12 +55,22 @@ def blocked_until_ts(state: Seen, consumer: int, ts: int) -> int:
 @compiled
 def note_half_full_subscription(state: SeenByBlocking, ts: int) -> None:
     """Notes when the subscription has come down to half of what may be its limit; called with every row."""
-    waits = state.waits.common
-    if may_be_half_full(state, state.common[0].unacked):
+    waits, unacked = state.waits.common, state.common[0].unacked
+    if may_be_half_full(state, unacked):
         waits[0].half_full = 1
-    elif waits[0].half_full == 1:
+    elif waits[0].half_full == 1 and not may_be_half_full(state, unacked + uncounted_of_all(state)):
         waits[0].half_full = 0
         waits[0].half_full_ts = ts
+
+
+@compiled
+def uncounted_of_all(state: Seen) -> int:
+    """The messages that the broker may count as unacknowledged beyond those that rows show (E6, F10)."""
+    consumers, messages = state.consumers, 0
+    for consumer in range(consumers.size):
+        if consumers[consumer].connected == 1:
+            messages += consumers[consumer].uncounted
+    return int(messages)
 
 
 @compiled

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
-from dispatch_audit.pipeline.replay.blocking.unshown.half_full import may_be_half_full
+from dispatch_audit.pipeline.replay.blocking.unshown.half_full import may_be_half_full, uncounted_of_all
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US, PERIOD_US
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.memories import WAIT
@@ -57,9 +57,7 @@ def perhaps_blocked(state: Seen, since_us: int) -> NDArray[np.bool_]:
 
 def may_be_full(state: Seen, since_us: int, reported: Reported) -> bool:
     """Whether the subscription may be at a limit of unacknowledged messages that no row shows, or was since a time."""
-    common, consumers = common_of(state), state.consumers.view(np.ndarray)
-    more = int(consumers["uncounted"][consumers["connected"] == 1].sum())
-    counted = max(int(common["unacked"]) + more, reported.unacked or 0)
+    counted = max(int(common_of(state)["unacked"]) + uncounted_of_all(state), reported.unacked or 0)
     return bool(record_of(state.waits.common, WAIT)["half_full_ts"] > since_us) or bool(
         may_be_half_full(state, counted)
     )
