@@ -112,7 +112,7 @@ def stalled(state: Seen, situation: Situation) -> Blocked | None:
     consumers_connected = int(np.count_nonzero(connected))
     is_unavailable = connected & cannot_be_sent(state, since_us, situation.reported, situation.ended)
     # Not who has permits now that it is over.
-    with_permits = int(np.count_nonzero(connected & (causes(state, since_us, situation.ended) == Cause.READY)))
+    with_permits = int(np.count_nonzero(connected & (causes(state, since_us, situation.ended) == Cause.READY.value)))
     if not consumers_connected or bool(np.all(waiting.owner == NOBODY)):
         cause, blocking = Cause.NO_OWNER.word, NOBODY
     else:
@@ -245,7 +245,7 @@ def kind_of(stall: Blocked) -> StallKind:
 def _replay_head(state: Seen, situation: Situation) -> ReplayHead:
     """What keeps the older dispatcher at the head of replay; it picks min(permits, batch) entries of it (6.2)."""
     consumers: Any = state.consumers.view(np.ndarray)
-    ready = (consumers["connected"] == 1) & (causes(state, situation.since_us, situation.ended) == Cause.READY)
+    ready = (consumers["connected"] == 1) & (causes(state, situation.since_us, situation.ended) == Cause.READY.value)
     permits = int(np.maximum(consumers["permits"][ready], 0).sum())
     batch = situation.limits.read_batch or READ_BATCH
     return ReplayHead(max(min(permits, batch), 1), situation.out_of_order)
@@ -270,7 +270,7 @@ def _backlog_is_known(state: Seen, waiting: Waiters, consumers: int, situation: 
     if situation.held_back.applies and common_of(state)["skip_begun_ts"] > situation.interval.from_ts:
         # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
         return False
-    before_reset = int(np.count_nonzero(marks & (Mark.BEFORE_RESET | Mark.ACKED) == Mark.BEFORE_RESET))
+    before_reset = int(np.count_nonzero(marks & (Mark.BEFORE_RESET | Mark.ACKED) == Mark.BEFORE_RESET.value))
     if before_reset > 0 and situation.held_back.applies:
         return False
     limit = situation.limits.look_ahead(consumers)

@@ -5,7 +5,10 @@ from typing import Final
 
 
 class Mark(IntEnum):
-    """A bit of `marks` of an entry."""
+    """A bit of `marks` of an entry.
+
+    Where Python compares whole arrays, it takes the `value`: numpy needs several times as long for a member of an enum.
+    """
 
     WAITING = 1  # published or returned, and not held
     SENT = 2  # dispatched at least once since the last restart
