@@ -250,7 +250,7 @@ class Dispatcher:
     def reconstruct(self, snapshot: Snapshot, taken_us: int) -> Reconstruction:
         """The present values, for a comparison with a snapshot taken by then, see `reconstruction.reconstruct`."""
         returned_us = taken_us - SNAPSHOT_LAG_US - self.policy.skew_us
-        return reconstruct(self._state, snapshot.read_position, returned_us, self.policy.mark_delete_releases)
+        return reconstruct(self._state, snapshot, returned_us, self.policy.mark_delete_releases)
 
     def short_until_us(self, number: int, at: TracePoint) -> int:
         """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""

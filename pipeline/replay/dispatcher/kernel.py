@@ -93,6 +93,7 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
             releases = rows.policy.mark_delete_releases
             point = TracePoint(events.seq[i], events.ts_us[i])
             jump(state, out, events.ledger[i], events.entry[i], point, releases)
+            state.common[0].shown_ts = events.ts_us[i] - SNAPSHOT_LAG_US
             note_release(state, out)
     state.common[0].last_seq = events.seq[-1]
     return events.code.size

@@ -10,8 +10,9 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.late_rows import withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
+from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, WITHDRAWN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US, State
 
@@ -109,6 +110,22 @@ def _cross_ledger(state: State) -> bool:
 
 
 @compiled
+def _passed_by_broker(state: State, out: Output, slot: int, point: TracePoint) -> None:
+    """Notes that mark-delete passed an entry that nobody acknowledged, since the snapshot before, and no row says why.
+
+    The broker expires messages by their TTL and evicts them by a quota of the backlog, without a request (E6).
+    """
+    entries, common, holder = state.entries, state.common, state.entries[slot].holder
+    if out.filled[WITHDRAWN] < out.withdrawn.size:
+        withdraw(state, out, slot, common[0].shown_ts, point.seq)
+    if holder >= 0:
+        entries[slot].marks |= Mark.MAYBE_SKIPPED
+        state.consumers[holder].maybe_skipped += entries[slot].unacked
+        state.consumers[holder].uncounted += entries[slot].unacked
+        common[0].skip_begun_ts = max(common[0].skip_begun_ts, common[0].shown_ts)
+
+
+@compiled
 def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, releases: bool) -> None:
     """Moves mark-delete to the broker's own position if that is higher."""
     common, entries = state.common, state.entries
@@ -128,9 +145,11 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             waited = entries[slot].marks & Mark.WAITING != 0
+            if entries[slot].marks & (Mark.ACKED | Mark.MAYBE_SKIPPED) == 0:
+                _passed_by_broker(state, out, slot, point)
             stop_waiting(state, slot, point.ts_us)
-            # The trace has no acknowledgement of a pending entry. It stays pending unless an administrator moved
-            # mark-delete over it (E6). What a read in flight sent after that is below mark-delete and pending.
+            # The trace has no acknowledgement of a pending entry. It stays pending unless mark-delete was moved over it
+            # (E6). What a read in flight sent after that is below mark-delete and pending.
             dropped = entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and entries[slot].sent_ts < common[0].skip_begun_ts
             if entries[slot].holder >= 0 and dropped:
                 remove_pending(state, out, slot, point, BY_MARK_DELETE)

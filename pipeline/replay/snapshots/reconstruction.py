@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_before
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -60,14 +60,13 @@ class Reconstruction(NamedTuple):
     passed: bool
 
 
-def reconstruct(
-    state: Seen, read_position: Position | None, returned_us: int, releases_at_read: bool
-) -> Reconstruction:
+def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_read: bool) -> Reconstruction:
     """The numbers of the dispatcher at this moment.
 
     Args:
         state: the state of the kernel.
-        read_position: the read position of the snapshot to compare with, up to which waiting entries are in replay.
+        snapshot: the one to compare with: up to its read position waiting entries are in replay, and what its
+            mark-delete has passed may be dropped (E6).
         returned_us: entries that a redeliver row returned since this time may still be pending, because the row comes
             before its effect.
         releases_at_read: whether mark-delete releases the entries that it passes at the next read
@@ -85,6 +84,8 @@ def reconstruct(
     if common["resetting"] == RESET_BEGUN:
         # The dispatcher may already be gone.
         certain[:] = False
+    if snapshot.mark_delete is not None:
+        certain &= ~are_before(state, used, (snapshot.mark_delete[0], snapshot.mark_delete[1] + 1))
     # An acknowledged entry keeps the consumer that it was sent to, if it was sent (5.1).
     unsettled = marks & Mark.SETTLING.value != 0
     returned = np.flatnonzero(marks & Mark.NACKED.value != 0)
@@ -104,7 +105,7 @@ def reconstruct(
         dict(enumerate(map(Estimate, least, most))),
         draining,
         pending,
-        _in_replay(state, used, marks, read_position),
+        _in_replay(state, used, marks, snapshot.read_position),
         bool(
             releases_at_read
             and common["skip_begun_ts"] != UNKNOWN

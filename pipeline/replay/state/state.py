@@ -212,6 +212,7 @@ COMMON = RecordKind(
         "jumped_to_ledger": 0,  # the end of that jump
         "jumped_to_entry": 0,
         "jumped_ts": UNKNOWN,  # when mark-delete last jumped; UNKNOWN: it never did
+        "shown_ts": UNKNOWN,  # when a snapshot last showed mark-delete; UNKNOWN: none has
     },
     lasting={
         "connected": 0,
@@ -241,7 +242,7 @@ COMMON = RecordKind(
         "last_published_entry": 0,
         "without_publish": 0,  # entries that are UNPUBLISHED, or were until they were forgotten
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
-        "skip_begun_ts": UNKNOWN,  # when an administrator last moved mark-delete
+        "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held
         "skip_until_ts": UNKNOWN,  # entries that were published up to then may have been skipped
     },
 )

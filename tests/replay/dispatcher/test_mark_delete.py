@@ -263,15 +263,22 @@ def test_a_snapshot_before_any_entry_says_where_the_trace_begins() -> None:
     assert _duplicates(replayed(log.rows)) == []
 
 
-def test_a_snapshot_takes_an_entry_from_nobody_who_holds_it() -> None:
+@pytest.mark.parametrize(("acknowledged", "verdict"), [(False, "permitted"), (True, "violation")])
+def test_what_nobody_acknowledged_may_be_dropped_once_a_snapshot_passed_it(acknowledged: bool, verdict: str) -> None:
     log = Log()
     log.join(1)
+    for entry in range(2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    if acknowledged:
+        log.ack(1, 0)
+        log.stats("1:0")
+    else:
+        log.stats("1:1")
+    log.publish(2, HIGH)
     log.join(2)
-    log.publish(0, HIGH)
-    log.dispatch(1, 0, HIGH)
-    log.stats("1:0")
-    sent = log.dispatch(2, 0, HIGH)
-    assert ("early_duplicate", sent) in replayed(log.rows).broken
+    log.dispatch(2, 2, HIGH)
+    assert {seen for rule, seen in replayed(log.rows).weighed if rule == "single_holder"} == {verdict}
 
 
 def test_what_waits_below_a_snapshot_waits_no_longer() -> None:
