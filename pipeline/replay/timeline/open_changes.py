@@ -133,16 +133,17 @@ class OpenChanges:
         """The changes in the likeliest order that their bounds allow, the order of their ends.
 
         The early sides show less: clients subscribe long before the broker admits them, and in another order. Who is
-        not known to have left joined after a restart rather than before it.
+        not known to have left by the end of a restart joined after it rather than before it.
         """
         if len(changes) < 2:
             return [*changes]
-        staying = [b.bounds[1] for b in changes if b.row.kind == "join" and b.leave is None]
+        joins = [b for b in changes if b.row.kind == "join"]
+        stays = [(b.bounds[1], NEVER if b.leave is None else b.leave.bounds[0]) for b in joins]
 
         def ends(bracket: Bracket) -> tuple[int, int]:
             after, before = bracket.bounds
             if bracket.row.kind == "reset":
-                before = min([before, *(joined for joined in staying if joined > after)])
+                before = min([before, *(joined for joined, left in stays if joined > after and left >= before)])
             # At one row: a restart ends after its consumers are gone and before new ones join; joins precede leaves.
             return before, ("reset", "join", "leave").index(bracket.row.kind)
 

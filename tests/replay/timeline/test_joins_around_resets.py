@@ -242,3 +242,26 @@ def test_who_asks_to_join_amid_a_seek_does_not_show_that_it_has_closed_the_other
     found = replayed(log.rows)
     assert found.violated == []
     assert [name for name, _ in found.changes][:2] == ["join c1", "leave c1"]
+
+
+def test_who_joins_amid_a_seek_and_leaves_soon_after_it_was_not_closed_by_it() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(60):
+        log.publish(entry, KEYS[entry % 3])
+    log.now_us += 1_000_000
+    log.reset("seek", phases="start")
+    _sent(log, 1, 0)
+    log.now_us += 50_000
+    log.join(2)
+    log.snapshot(reported(2, key_hash_ranges=ALL))
+    log.now_us += 50_000
+    log.leave(1, phases="start", reason="closed_by_broker")
+    log.reset("seek", phases="end")
+    for entry in range(3, 9):
+        _sent(log, 2, entry)
+    log.now_us += 500_000
+    log.leave(2)
+    found = replayed(log.rows)
+    assert found.violated == []
+    assert [name for name, _ in found.changes][:3] == ["join c1", "reset", "join c2"]
