@@ -22,15 +22,21 @@ class Exclusive(Selector):
     still connected; this is not known here, so the caller has to remove a dead consumer before.
     """
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_modulus", "_ranges")
 
-    def __init__(self) -> None:
+    def __init__(self, modulus: int = 0) -> None:
+        """Starts without consumers.
+
+        Args:
+            modulus: the number by which a hash is reduced before the look-up (3.x); 0 if it is a slot already.
+        """
         super().__init__()
+        self._modulus = modulus
         self._ranges: list[HashRangeOf] = []
 
     def emptied(self) -> "Exclusive":
-        """A selector without consumers."""
-        return Exclusive()
+        """A selector of the same settings without consumers."""
+        return Exclusive(self._modulus)
 
     def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, as they were declared."""
@@ -38,12 +44,13 @@ class Exclusive(Selector):
 
     def select(self, sticky_hash: int) -> int | None:
         """The consumer that declared a range with this hash."""
-        found = self._range_from(sticky_hash)
-        return found[2] if found is not None and sticky_hash <= found[1] else None
+        slot = sticky_hash % self._modulus if self._modulus else sticky_hash
+        found = self._range_from(slot)
+        return found[2] if found is not None and slot <= found[1] else None
 
     def routing(self) -> Routing:
         """The owner of every hash."""
-        return routing_of_ranges(self._ranges)
+        return routing_of_ranges(self._ranges, self._modulus)
 
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
         declared = checked_ranges(name, ranges)

@@ -38,7 +38,8 @@ def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Pro
     if kind == "auto_split":
         return AutoSplit(_modulus(kind, rules))
     if kind == "exclusive":
-        return ExclusiveBoundaries(_modulus(kind, rules)) if rules.exclusive_gap_delivery else Exclusive()
+        selector = ExclusiveBoundaries if rules.exclusive_gap_delivery else Exclusive
+        return selector(_modulus(kind, rules))
     raise UsageError(f"there is no selector {kind!r}", "use one of: consistent_hashing, auto_split, exclusive")
 
 
