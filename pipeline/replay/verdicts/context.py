@@ -96,12 +96,13 @@ class FindingContext:
     def acks_recorded(self) -> bool:
         """Whether the trace would have acknowledgements if there were any.
 
-        A short trace may have none because there were none, but of many entries some are acknowledged for certain.
+        A short trace may have none because there were none, unless its recorder says that it writes none, but of many
+        entries some are acknowledged for certain.
         """
-        dispatcher = self.found.dispatcher
-        if dispatcher.acks_seen or "ack" in self.config.written:
+        dispatcher, written = self.found.dispatcher, self.config.written
+        if dispatcher.acks_seen or "ack" in written:
             return True
-        return sum(dispatched for dispatched, _ in dispatcher.counts.values()) <= SENT_WITHOUT_ACK_MAX
+        return not written and sum(dispatched for dispatched, _ in dispatcher.counts.values()) <= SENT_WITHOUT_ACK_MAX
 
     @cached_property
     def leaves_recorded(self) -> bool:
@@ -110,7 +111,7 @@ class FindingContext:
             return True
         names = [stay.row.name for stay in self.stays.values()]
         # Two consumers may have one name at the same time, so this is no proof that leaves are missing; it is a doubt.
-        return len({*names}) == len(names)
+        return not self.config.written and len({*names}) == len(names)
 
     def joined(self, consumer: int) -> TracePoint | None:
         """The point at which a consumer, given by its index, joined; None if the trace has no join of it."""

@@ -68,6 +68,11 @@ def test_a_recorder_that_says_that_it_writes_them_shows_that_there_were_none(log
     assert severities(log, frozenset({"ack"}))["single_holder"] == {"violation"}
 
 
+def test_a_recorder_that_names_other_rows_only_writes_no_acknowledgements(log: Log) -> None:
+    _to_another(log, acks=False, more=0)
+    assert severities(log, frozenset({"dispatch"}))["single_holder"] == {"not_provable"}
+
+
 @pytest.mark.parametrize("came_back", [True, False], ids=["came-back", "stayed"])
 @pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "no-leaves"])
 @pytest.mark.parametrize("there", [True, False], ids=["there", "not-seen-again"])
