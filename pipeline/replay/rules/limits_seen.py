@@ -67,8 +67,11 @@ def passes_limit_of_consumer(state: Seen, slot: int, sent: Dispatch) -> bool:
     common = state.common
     if common[0].unacked_max <= 0 or state.limits.claims[OF_CONSUMER].claim != CLAIM_STANDS:
         return False
-    # The broker grants as many entries as messages are free, and each may be as large as the largest batch.
-    allowed = common[0].unacked_max * largest_batch(state, slot, sent.consumer)
+    # The broker grants as many entries as messages are free, and each may be as large as the largest batch. To one that
+    # is at its limit it grants none.
+    full_ts = state.limits.consumers[sent.consumer].full_ts
+    granted = full_ts == 0 or sent.ts_us - full_ts <= IN_FLIGHT_US
+    allowed = common[0].unacked_max * (largest_batch(state, slot, sent.consumer) if granted else 1)
     return bool(state.entries[slot].holder < 0 and certainly_unacked(state, sent.consumer) >= allowed)
 
 
@@ -78,9 +81,11 @@ def passes_limit_of_subscription(state: Seen, slot: int, sent: Dispatch) -> bool
     common, seen, claimed = state.common, state.limits.common, state.limits.claims[OF_SUBSCRIPTION].claim
     if seen[0].full_since_ts <= 0 or claimed != CLAIM_STANDS or common[0].read_batch_max <= 0:
         return False
+    # What was published after a dispatch of that read is of another one.
+    another = seen[0].read_full_ts > 0 and _published_after(state, slot, seen[0].read_full_ts)
     return bool(
         _was_unread(state, slot, sent)
-        and seen[0].read_when_full >= common[0].read_batch_max
+        and (another or seen[0].read_when_full >= common[0].read_batch_max)
         and _certain(state) >= common[0].subscription_max // 2
     )
 
@@ -118,6 +123,8 @@ def _note_of_subscription(state: SeenByLimits, out: Output, slot: int, sent: Dis
     if common[0].read_batch_max <= 0 or not _was_unread(state, slot, sent):
         return
     beyond = passes_limit_of_subscription(state, slot, sent)
+    if seen[0].read_when_full == 0:
+        seen[0].read_full_ts = sent.ts_us
     seen[0].read_when_full += 1
     if not beyond:
         return
@@ -217,14 +224,20 @@ def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
 @compiled
 def _was_unread(state: Seen, slot: int, sent: Dispatch) -> bool:
     """Whether the broker certainly had not read an entry when the subscription reached its limit."""
-    common, seen, entries = state.common, state.limits.common, state.entries
-    if entries[slot].marks & (Mark.SENT | Mark.RETURNED) != 0:
+    seen = state.limits.common
+    if state.entries[slot].marks & (Mark.SENT | Mark.RETURNED) != 0:
         return False
     unread = (seen[0].unread_ledger, seen[0].unread_entry)
     if seen[0].unread_ledger != UNKNOWN and (sent.ledger, sent.entry) >= unread:
         return True
-    published = entries[slot].marks & (Mark.WAITING | Mark.UNPUBLISHED) == Mark.WAITING
-    return bool(published and entries[slot].since_ts > seen[0].full_since_ts + common[0].publish_skew_us)
+    return _published_after(state, slot, seen[0].full_since_ts)
+
+
+@compiled
+def _published_after(state: Seen, slot: int, ts: int) -> bool:
+    """Whether an entry that was never sent was certainly published after a time."""
+    published = state.entries[slot].marks & (Mark.WAITING | Mark.UNPUBLISHED) == Mark.WAITING
+    return bool(published and state.entries[slot].since_ts > ts + state.common[0].publish_skew_us)
 
 
 @compiled
@@ -254,6 +267,7 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         seen[0].full_since_ts = ts
         seen[0].most_full = 0
         seen[0].read_when_full = 0
+        seen[0].read_full_ts = 0
         seen[0].passing = 0
         seen[0].unread_ledger = UNKNOWN
     elif not full and seen[0].full_since_ts > 0:
