@@ -188,10 +188,10 @@ class FindingContext:
         known = ~self.doubts.which(seq, hashes)
         return frozenset(seq[known].tolist())
 
-    def drained_before(self, finding: KernelFinding) -> bool:
-        """Whether the hash stopped draining towards the receiver at most one read before the dispatch."""
+    def drained_before(self, finding: KernelFinding, after_seq: int = UNKNOWN) -> bool:
+        """Whether the hash stopped draining towards the receiver after a row, at most one read before the dispatch."""
         return any(
-            to_seq < finding.seq and finding.ts_us - to_ts <= READ_US and new_owner == finding.consumer
+            after_seq < to_seq < finding.seq and finding.ts_us - to_ts <= READ_US and new_owner == finding.consumer
             for to_seq, to_ts, new_owner in self._drained.get(finding.hash, ())
         )
 

@@ -157,8 +157,8 @@ def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
 
 def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> bool:
     """Whether #23870 explains it (contract 4.11): both waited in replay, and draining ended at most one read before."""
-    both_read = finding.marks & finding.other_marks & Mark.READ != 0
-    return bool(context.bugs_with("unblocked_amid_a_read") and both_read and context.drained_before(finding))
+    waited_since = max(finding.since_seq, finding.other_since_seq)
+    return bool(context.bugs_with("unblocked_amid_a_read") and context.drained_before(finding, waited_since))
 
 
 def late_first(
