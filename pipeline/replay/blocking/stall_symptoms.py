@@ -160,7 +160,7 @@ def _parked(state: Seen, waiting: Waiters, free: Waiters, head: ReplayHead | Non
 
 
 def _unwritten_to(state: Seen, before_us: int) -> int:
-    """The receiver of the oldest dispatch before a time that has no end although others have; NOBODY: there is none."""
+    """The receiver of a dispatch before a time that had no end by then although others had; NOBODY: there is none."""
     entries: Any = state.entries.view(np.ndarray)
     if common_of(state)["starts_seen"] == 0:
         return NOBODY
@@ -169,7 +169,12 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
     if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
         return NOBODY
     slots = np.flatnonzero(held & ~written & (entries["sent_ts"] <= before_us))
-    return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]]) if slots.size else NOBODY
+    if slots.size:
+        return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]])
+    common = common_of(state)
+    # What ends the stall may be its end, at last.
+    lately = common["written_late_since_ts"] <= before_us <= common["written_late_ts"]
+    return int(common["written_late_to"]) if lately else NOBODY
 
 
 def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:

@@ -12,7 +12,8 @@ from typing import Final
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import report_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
-from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready
+from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready, stop_waiting
+from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -20,7 +21,7 @@ from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import DELAYS_CLAIMED_OFF, DELAYS_OFF, State
 
 # A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
 _BETWEEN_LOOKS_US: Final = 10
@@ -60,6 +61,47 @@ def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> 
 
 
 @compiled
+def note_delay(state: State, slot: int, point: TracePoint, delay_ms: int, tick_us: int) -> None:
+    """Marks a published entry that asks for delayed delivery, as far as the broker heeds that (4.13).
+
+    Where a row says that it does not, the entry is one like any other. Where only trace.json says so, the entry may be
+    sent at once, and may be tracked all the same.
+
+    Args:
+        state: the state.
+        slot: of the entry.
+        point: the row of its publish.
+        delay_ms: the time from that row to its delivery; `NEVER_DUE`: not known.
+        tick_us: delayedDeliveryTickTimeMillis.
+    """
+    entries, delays = state.entries, state.common[0].delays
+    if delay_ms != NEVER_DUE:
+        entries[slot].due_ts = (point.ts_us // 1000 + delay_ms) * 1000 + tick_us
+    if delays != DELAYS_OFF:
+        entries[slot].marks |= Mark.DELAYED
+    if delays == DELAYS_CLAIMED_OFF:
+        entries[slot].marks |= Mark.DUE | Mark.SENT_EARLY
+        entries[slot].due_ts = point.ts_us
+        entries[slot].due_seq = point.seq
+        state.common[0].delays_in_doubt = 1
+
+
+@compiled
+def heed_delays(state: State, ts: int) -> None:
+    """Lets the entries that asked for delayed delivery wait no longer for certain: it was off and is on from here on.
+
+    When the broker reads one it tracks it, and no row shows whether it has read one.
+    """
+    entries = state.entries
+    for slot in range(entries.size):
+        ignored = entries[slot].marks & Mark.DELAYED == 0 or entries[slot].marks & Mark.SENT_EARLY != 0
+        asked = entries[slot].ledger >= 0 and entries[slot].due_ts != UNKNOWN
+        if asked and ignored and entries[slot].marks & (Mark.WAITING | Mark.SENT) == Mark.WAITING:
+            stop_waiting(state, slot, ts)
+            entries[slot].marks = (entries[slot].marks | Mark.DELAYED | Mark.BEFORE_RESET) & ~Mark.DUE
+
+
+@compiled
 def note_early(state: State, slot: int, ts_us: int, tick_us: int) -> None:
     """Marks a delayed entry that is sent before its time; call after it is sent.
 
@@ -67,9 +109,8 @@ def note_early(state: State, slot: int, ts_us: int, tick_us: int) -> None:
     waits for its time like one that was never sent.
     """
     entries = state.entries
-    is_delayed = entries[slot].marks & Mark.DELAYED != 0 and entries[slot].due_ts != UNKNOWN
     # `due_ts` is one tick after its time, and the broker may send it one tick before.
-    if is_delayed and ts_us < entries[slot].due_ts - 2 * tick_us:
+    if entries[slot].due_ts != UNKNOWN and ts_us < entries[slot].due_ts - 2 * tick_us:
         entries[slot].marks |= Mark.SENT_EARLY
 
 

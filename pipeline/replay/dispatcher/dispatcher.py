@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     stand_again,
     take_limits,
 )
-from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays
+from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, heed_delays
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.interruption import without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
@@ -58,6 +58,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     CLAIM_CONTRADICTED,
     COMMON,
     CONSUMER,
+    DELAYS_ON,
     LEAVING,
     RESTARTED,
     common_of,
@@ -71,6 +72,7 @@ _all_hashes_served = EntryPoint(ownership.all_hashes_served)
 _change_owners = EntryPoint(ownership.change_owners)
 _close = EntryPoint(leave_and_reset.close)
 _end_delays = EntryPoint(end_delays)
+_heed_delays = EntryPoint(heed_delays)
 _consumer_left = EntryPoint(leave_and_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
 _remap = EntryPoint(draining.remap)
@@ -173,6 +175,11 @@ class Dispatcher:
     def acks_seen(self) -> bool:
         """Whether the trace has a row of an acknowledgement."""
         return bool(common_of(self._state)["acks_seen"] == 1)
+
+    @property
+    def delays_in_doubt(self) -> bool:
+        """Whether trace.json alone says that the delays of entries were not heeded."""
+        return bool(common_of(self._state)["delays_in_doubt"])
 
     @property
     def last_named(self) -> list[int]:
@@ -483,7 +490,10 @@ class Dispatcher:
         self.monitor.members_change(self._state, at, BY_SETTINGS)
         yield
         self.monitor.settings_changed()
+        heeded = common_of(self._state)["delays"] == DELAYS_ON
         take_limits(self._state, self.monitor.in_force)
+        if not heeded and common_of(self._state)["delays"] == DELAYS_ON:
+            _heed_delays(self._state, at.ts_us)
         self._limit_look_ahead()
         for index in np.flatnonzero(self._state.consumers.connected).tolist():
             self._note_capacity(index, at, BY_SETTINGS)

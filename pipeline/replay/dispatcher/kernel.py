@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_look, note_look, stalls
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
-from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_early, note_overdue
+from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_delay, note_early, note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, note_delivery, unblock
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     remove_pending,
     return_and_wait,
 )
-from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE, Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
@@ -49,7 +49,15 @@ from dispatch_audit.pipeline.replay.state.output import (
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import CLOSED, DISPATCHES, NO_RESET, STICKY_DISPATCHES, UNLOOKED, State
+from dispatch_audit.pipeline.replay.state.state import (
+    CLOSED,
+    DELAYS_OFF,
+    DISPATCHES,
+    NO_RESET,
+    STICKY_DISPATCHES,
+    UNLOOKED,
+    State,
+)
 
 
 @compiled
@@ -183,10 +191,8 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         entries[slot].messages = events.value[i]
         if events.code[i] == Code.PUBLISH_DELAYED:
-            entries[slot].marks |= Mark.DELAYED
-            if events.word[i] != NEVER_DUE:
-                due_ms = events.ts_us[i] // 1000 + events.word[i]
-                entries[slot].due_ts = due_ms * 1000 + policy.delay_tick_us
+            point = TracePoint(events.seq[i], events.ts_us[i])
+            note_delay(state, slot, point, events.word[i], policy.delay_tick_us)
         if common[0].skip_until_ts != UNKNOWN and events.ts_us[i] <= common[0].skip_until_ts + policy.skew_us:
             # The row of a publish comes a moment after its entry, which the broker may have skipped by then.
             entries[slot].marks |= Mark.MAYBE_SKIPPED
@@ -202,7 +208,8 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         # The hooks run on different threads: the entry may have been dispatched already.
         note_late_publish(state, slot)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
-        if events.code[i] == Code.PUBLISH_DELAYED and entries[slot].marks & Mark.WAITING == 0:
+        asks = events.code[i] == Code.PUBLISH_DELAYED and common[0].delays != DELAYS_OFF
+        if asks and entries[slot].marks & Mark.WAITING == 0:
             entries[slot].marks |= Mark.DELAYED
 
 
@@ -215,7 +222,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         common[0].starts_seen = 1
     elif common[0].starts_seen == 1:
         if slot >= 0:
-            see_end(state, slot, consumer)
+            see_end(state, slot, consumer, events.ts_us[i], policy.stall_threshold_us)
         return
     anew = slot < 0
     if anew:

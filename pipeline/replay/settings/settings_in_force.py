@@ -19,6 +19,7 @@ Scope: TypeAlias = Literal["broker", "topic", "subscription"]
 UNACKED_PER_CONSUMER: Final = "maxUnackedMessagesPerConsumer"
 UNACKED_PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
 READ_BATCH: Final = "dispatcherMaxReadBatchSize"
+DELAYED_DELIVERY: Final = "delayedDeliveryEnabled"
 
 _RATES: Final[Mapping[Scope, str]] = {
     "broker": "dispatchThrottlingRate",
@@ -180,6 +181,10 @@ class SettingsInForce:
     def is_on(self, name: str) -> bool:
         """Whether a switch may be on."""
         return any(setting.value is True for setting in self.possible(name))
+
+    def is_off(self, name: str) -> bool:
+        """Whether a switch is off for certain, if who says so is right."""
+        return all(setting.value is False for setting in self.possible(name))
 
     def rates(self) -> tuple[DispatchRate, ...]:
         """The limits of the dispatch rate that may be in force; of several possible ones of a scope the lowest."""

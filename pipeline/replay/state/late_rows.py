@@ -63,12 +63,19 @@ def expect_end(state: State, out: Output, slot: int) -> None:
 
 
 @compiled
-def see_end(state: State, slot: int, consumer: int) -> None:
-    """Notes that a dispatch of the entry to `consumer` reached the connection: the earliest one without an end."""
-    entries = state.entries
+def see_end(state: State, slot: int, consumer: int, ts_us: int, late_us: int) -> None:
+    """Notes that a dispatch of the entry to `consumer` reached the connection: the earliest one without an end.
+
+    One that took `late_us` or longer is remembered: the connection may have held up others until then (#26635).
+    """
+    entries, common = state.entries, state.common
     if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
         entries[slot].before_seq = UNKNOWN
     elif entries[slot].sent_to == consumer:
+        if entries[slot].marks & Mark.DISPATCH_CONFIRMED == 0 and ts_us - entries[slot].sent_ts >= late_us:
+            common[0].written_late_since_ts = entries[slot].sent_ts
+            common[0].written_late_ts = ts_us
+            common[0].written_late_to = consumer
         entries[slot].marks |= Mark.DISPATCH_CONFIRMED
 
 

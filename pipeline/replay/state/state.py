@@ -35,6 +35,11 @@ from dispatch_audit.pipeline.replay.state.seen import Seen
 
 UNLOOKED: Final = -2  # for the owner of a hash: not looked up yet
 
+# `delays`: whether the broker heeds delayed delivery.
+DELAYS_ON: Final = 0
+DELAYS_OFF: Final = 1  # a row says so
+DELAYS_CLAIMED_OFF: Final = 2  # trace.json says so, and a policy may say otherwise
+
 # `resetting`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0
 RESET_BEGUN: Final = 1  # the old dispatcher may still act
@@ -213,6 +218,9 @@ COMMON = RecordKind(
         "jumped_to_entry": 0,
         "jumped_ts": UNKNOWN,  # when mark-delete last jumped; UNKNOWN: it never did
         "shown_ts": UNKNOWN,  # when a snapshot last showed mark-delete; UNKNOWN: none has
+        "written_late_since_ts": 0,  # the last dispatch whose end took as long as a stall,
+        "written_late_ts": 0,  # that end; 0: there was none
+        "written_late_to": 0,  # and its receiver
     },
     lasting={
         "connected": 0,
@@ -244,6 +252,8 @@ COMMON = RecordKind(
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held
         "skip_until_ts": UNKNOWN,  # entries that were published up to then may have been skipped
+        "delays": DELAYS_ON,  # whether the broker heeds delayed delivery: DELAYS_ON, ...
+        "delays_in_doubt": 0,  # a delayed entry was published while trace.json alone said that they are off
     },
 )
 

@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
@@ -35,6 +36,9 @@ _NO_LEAVE: Final = (
     "the trace has no row of a leave, and it shows nothing of {} from then on, which may have left before"
 )
 _OTHER_DISPATCHER: Final = f"a row `settings` changed {CLASSIC_SETTING}, so the dispatcher may be of the other kind"
+_PERHAPS_DELAYED: Final = (
+    f"no row `settings` says {DELAYED_DELIVERY}, so a policy may say otherwise than trace.json, and entries ask for it"
+)
 _PROVEN: Final = ("violation", "known_bug")
 
 
@@ -79,6 +83,11 @@ def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
     """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed one."""
     since = context.found.loop.other_dispatcher_seq
     return _OTHER_DISPATCHER if since is not None and seq >= since else ""
+
+
+def perhaps_delayed(context: FindingContext) -> str:
+    """Why entries may have waited for their time although trace.json says that none does, as a clause; empty: none."""
+    return _PERHAPS_DELAYED if context.found.dispatcher.delays_in_doubt else ""
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:

@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
     not_acknowledged,
+    perhaps_delayed,
     perhaps_gone,
     perhaps_other_dispatcher,
 )
@@ -51,7 +52,8 @@ def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     if undecided is not None:
         return undecided.because
     seq = starved.span.to_seq
-    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or perhaps_gone(context, seq)
+    gone = perhaps_gone(context, seq)
+    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or gone or perhaps_delayed(context)
 
 
 def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:
