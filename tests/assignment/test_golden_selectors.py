@@ -140,6 +140,16 @@ def test_auto_split_vectors() -> None:
     assert _ranges_of(split, 1) == [(24577, 65536)]
 
 
+@pytest.mark.parametrize("profile", ["pulsar-3.0.7", "pulsar-3.0.14", "pulsar-3.3.9"])
+def test_exclusive_ranges_of_3x_take_a_hash_modulo_65536(profile: str) -> None:
+    """contract 1.3, 2.4; not executed for 3.0.14 and 3.3.9, of which no jar was read."""
+    sticky = make_selector("exclusive", profile=profile)
+    sticky.add(1, "c1", [(10, 20)])
+    hashes = [3 * 65_536 + 9, 3 * 65_536 + 10, 65_536 + 20, 65_536 + 21]
+    assert [sticky.select(sticky_hash) for sticky_hash in hashes] == [None, 1, 1, None]
+    assert sticky.routing().owners_of(hashes).tolist() == [NOBODY, 1, 1, NOBODY]
+
+
 @pytest.mark.parametrize(
     ("profile", "gap_owner", "reports_one_slot"), [("pulsar-4.0.3", 1, False), ("pulsar-4.0.7", None, True)]
 )
