@@ -54,7 +54,7 @@ final class AdminRequests {
         boolean deletes = method.equals("DELETE");
         String last = rest.isEmpty() ? "" : rest.get(0);
         if (deletes && (rest.isEmpty() || last.equals("partitions")) || last.equals("unload")) {
-            return new Asked("unload", true, allOfIt);
+            return new Asked(RecordedSubscription.UNLOAD, true, allOfIt);
         }
         if (deletes && last.equals("truncate")) {
             return new Asked("clear", false, allOfIt);
@@ -67,7 +67,7 @@ final class AdminRequests {
         }
         Predicate<Group> concerns = allOfIt.and(group -> group.subscription().equals(rest.get(1)));
         if (rest.size() == 2) {
-            return deletes ? new Asked("unload", true, concerns) : null;
+            return deletes ? new Asked(RecordedSubscription.UNLOAD, true, concerns) : null;
         }
         return switch (rest.get(2)) {
             case "resetcursor" -> new Asked(RecordedSubscription.SEEK, true, concerns);
@@ -88,7 +88,7 @@ final class AdminRequests {
         Predicate<Group> concerns = group -> TopicName.get(group.topic()).getNamespace().equals(namespace)
                 && (bundle == null || isInBundle.test(group.topic(), bundle));
         return switch (operation.get(0)) {
-            case "unload", "split" -> new Asked("unload", true, concerns);
+            case "unload", "split" -> new Asked(RecordedSubscription.UNLOAD, true, concerns);
             case "clearBacklog" -> new Asked("clear", false, operation.size() == 1 ? concerns
                     : concerns.and(group -> group.subscription().equals(operation.get(1))));
             default -> null;

@@ -31,6 +31,8 @@ final class RecordedSubscription {
     }
 
     static final String SEEK = "seek";
+    /** The broker drops the subscription object: its topic is unloaded, or one of both is deleted. */
+    static final String UNLOAD = "unload";
 
     private final Group group;
     private final WeakReference<PersistentSubscription> subscription;

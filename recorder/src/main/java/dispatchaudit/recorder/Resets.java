@@ -74,8 +74,14 @@ final class Resets implements TopicEventsListener {
             return;
         }
         RecordedSubscription.Ended ended = subscription.endReset();
-        if (ended != null) {
-            write(subscription, ended);
+        if (ended == null) {
+            return;
+        }
+        write(subscription, ended);
+        if (ended.reset().reason().equals(RecordedSubscription.UNLOAD)) {
+            // No event says that a subscription was deleted, and a new one of its name is another object.
+            consumers.remove(subscription);
+        } else {
             snapshots.changed(subscription);
         }
     }
@@ -113,7 +119,7 @@ final class Resets implements TopicEventsListener {
         if (ended == null) {
             // A load balancer, or a broker that stops, unloads without asking by a request, and all consumers left before
             // this event. When they were last seen, it had not begun.
-            subscription.begin(new RecordedSubscription.Reset(subscription.seen(), "unload", true));
+            subscription.begin(new RecordedSubscription.Reset(subscription.seen(), RecordedSubscription.UNLOAD, true));
             ended = subscription.endReset();
         }
         if (ended != null) {

@@ -80,6 +80,26 @@ class InterceptedRequestsIT {
     }
 
     @Test
+    void eachDeletionOfASubscriptionIsOneReset() throws Exception {
+        RecorderUnderTest recorder = new RecorderUnderTest(directory);
+        try (EmbeddedBroker broker = recorder.broker();
+                PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
+            for (int deletions = 1; deletions <= 2; deletions++) {
+                int expected = deletions;
+                try (Consumer<byte[]> consumer = join(client)) {
+                    RecorderUnderTest.await("the join", () -> recorder.ended("join") >= expected);
+                    broker.service().getAdminClient().topics().deleteSubscription(TOPIC, SUBSCRIPTION, true);
+                    RecorderUnderTest.await("the end of the reset", () -> recorder.ended("reset") >= expected);
+                }
+            }
+        }
+        List<String> phases = recorder.rows("reset").stream().map(row -> row.get("phase").asText()).toList();
+        for (int i = 0; i < phases.size(); i++) {
+            assertEquals(i % 2 == 0 ? "start" : "end", phases.get(i), () -> "two resets at once: " + phases);
+        }
+    }
+
+    @Test
     void whatAdministratorsSendReachesTheBroker() throws Exception {
         try (EmbeddedBroker broker = new RecorderUnderTest(directory).broker()) {
             PulsarAdmin admin = broker.service().getAdminClient();
