@@ -105,11 +105,11 @@ def test_three_consumers(answers: Answers) -> None:
 def test_the_ranges_that_three_consumers_report(answers: Answers) -> None:
     (ranges,) = answers.found(r"^c1,c2,c3 .*\n  ranges \{(.*)\}$")
     ring = answers.selector("c1", "c2", "c3")
-    told = []
+    reported = []
     for consumer in range(3):
         own = [[start, end] for start, end, owner in ring.ranges().rows if owner == consumer]
-        told.append(f"c{consumer + 1}={len(own)}:{own[:3]}..{own[-1]}")
-    assert ", ".join(told) == ranges
+        reported.append(f"c{consumer + 1}={len(own)}:{own[:3]}..{own[-1]}")
+    assert ", ".join(reported) == ranges
 
 
 def test_two_names_of_which_one_begins_like_the_other(answers: Answers) -> None:
@@ -211,11 +211,11 @@ def test_exclusive_ranges(answers: Answers) -> None:
 
 
 def test_hashes_beyond_the_slots_of_exclusive_ranges(answers: Answers) -> None:
-    (told,) = answers.found(r"^exclusive h=0 1 65535 65536 70000 with \[0,65535\]: ok (\S+)$")
+    (reported,) = answers.found(r"^exclusive h=0 1 65535 65536 70000 with \[0,65535\]: ok (\S+)$")
     sticky = make_selector("exclusive", profile=answers.profile)
     sticky.add(1, "whole", [(0, 65_535)])
     owners = [sticky.select(sticky_hash) for sticky_hash in (0, 1, 65_535, 65_536, 70_000)]
-    assert "".join("-" if owner is None else "w" for owner in owners) == told
+    assert "".join("-" if owner is None else "w" for owner in owners) == reported
     assert sticky.routing().owners_of([0, 70_000]).tolist() == [
         NOBODY if owner is None else owner for owner in (owners[0], owners[-1])
     ]

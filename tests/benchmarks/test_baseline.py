@@ -89,11 +89,11 @@ def test_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_json_is_one_object_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run(monkeypatch, 10, "--json", "--rounds", "2")
-    told = json.loads(out)
+    reported = json.loads(out)
     assert code == 0
-    assert (told["events"], told["source"], told["rounds"]) == (1007, "parquet", 2)
-    assert told["audit"] == {"wall_s": 10, "cpu_s": 8, "spread": {"wall_s": [1, 99], "cpu_s": [8, 8]}}
-    assert (told["audit_over_own_floor_wall"], told["audit_over_own_floor_cpu"]) == (2.5, 2)
+    assert (reported["events"], reported["source"], reported["rounds"]) == (1007, "parquet", 2)
+    assert reported["audit"] == {"wall_s": 10, "cpu_s": 8, "spread": {"wall_s": [1, 99], "cpu_s": [8, 8]}}
+    assert (reported["audit_over_own_floor_wall"], reported["audit_over_own_floor_cpu"]) == (2.5, 2)
 
 
 def test_a_failure_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

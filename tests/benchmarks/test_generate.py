@@ -115,9 +115,9 @@ def test_the_check_of_promises_sees_broken_ones(tmp_path: Path) -> None:
         if a["key"] == b["key"] and position(a) < position(b) and published_at[position(b)] < a["seq"]
     )
     one["entry_id"], other["entry_id"] = other["entry_id"], one["entry_id"]
-    told = "\n".join(broken_promises(rows))
+    reported = "\n".join(broken_promises(rows))
     for words in ("99, who is not there", "another than its holder", "another holder", "behind a later one"):
-        assert words in told
+        assert words in reported
 
 
 def test_hashes_drain_and_are_sent_again(tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ def test_the_command_line(tmp_path: Path) -> None:
         [*command, *shape, *plans], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["events"] == rows_in(tmp_path / "trace")
-    assert told["row_floor"]["shuffle_bytes"] > 0
-    assert told["row_floor"]["cpu_jvm_s"] > 0
-    assert told["row_floor"]["cpu_python_s"] > 0
-    assert told["duckdb"]["cpu_jvm_s"] == 0
-    assert "audit" not in told
+    reported = json.loads(done.stdout)
+    assert reported["events"] == rows_in(tmp_path / "trace")
+    assert reported["row_floor"]["shuffle_bytes"] > 0
+    assert reported["row_floor"]["cpu_jvm_s"] > 0
+    assert reported["row_floor"]["cpu_python_s"] > 0
+    assert reported["duckdb"]["cpu_jvm_s"] == 0
+    assert "audit" not in reported

@@ -81,8 +81,8 @@ def test_a_version_without_a_profile_is_refused(version: str) -> None:
 def test_the_report_can_say_that_no_profile_was_read_for_a_release(
     version: str | None, settings: dict[str, object], words: str | None
 ) -> None:
-    told = judged_as(version, profile_for(version or "4.0.8", settings))
-    assert told is None if words is None else told is not None and words in told
+    reported = judged_as(version, profile_for(version or "4.0.8", settings))
+    assert reported is None if words is None else reported is not None and words in reported
 
 
 def test_a_profile_that_the_user_named_is_said_to_stand_in_for_a_release_without_one() -> None:

@@ -41,10 +41,10 @@ def test_accepted_findings_fail_nothing_and_are_counted(home: Path, run_embedded
     assert (done.returncode, done.stderr) == (0, "")
     assert f"({FINDINGS} accepted by the baseline)" in done.stdout
     assert "known bug  single_holder" not in done.stdout
-    told = json.loads((home / "report.json").read_text())
-    assert (told["accepted"], told["order"]) == (FINDINGS, "known_bug")
-    assert told["rules"]["single_holder"]["accepted"] == FINDINGS
-    assert all(finding["accepted"] for finding in told["traces"][0]["findings"])
+    reported = json.loads((home / "report.json").read_text())
+    assert (reported["accepted"], reported["order"]) == (FINDINGS, "known_bug")
+    assert reported["rules"]["single_holder"]["accepted"] == FINDINGS
+    assert all(finding["accepted"] for finding in reported["traces"][0]["findings"])
     suites = ET.parse(home / "report.junit").getroot()
     assert (suites.get("failures"), suites.get("errors")) == ("0", "0")
     (case,) = (case for case in suites.iter("testcase") if case.get("name") == "single_holder")

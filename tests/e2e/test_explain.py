@@ -96,8 +96,10 @@ def test_the_shortest_trace_gives_the_same_finding_when_it_is_audited(
     (original,) = [row for row in rows_of(folder / TARGET, "violations") if row["finding_id"] == FINDING]
     for column in ("finding_id", "rule", "severity", "sticky_hash", "key", "ledger_id", "entry_id", "consumer", "seq"):
         assert finding[column] == original[column]
-    told = json.loads(explained("--violation", FINDING, "--format", "json", target=target))
-    assert [event["completes_finding"] for event in told["events"]] == [False] * (len(told["events"]) - 1) + [True]
+    reported = json.loads(explained("--violation", FINDING, "--format", "json", target=target))
+    assert [event["completes_finding"] for event in reported["events"]] == [False] * (len(reported["events"]) - 1) + [
+        True
+    ]
 
 
 def rows_of(target: object, table: str) -> list[dict[str, Any]]:
@@ -106,10 +108,10 @@ def rows_of(target: object, table: str) -> list[dict[str, Any]]:
 
 
 def test_a_hash_without_a_moment_is_shown_around_its_first_finding(explained: Explained) -> None:
-    told = json.loads(explained("--key", "key-7", "--format", "json"))
-    assert told["finding"]["finding_id"] == FINDING
-    by_hash = json.loads(explained("--hash", told["sticky_hash"], "--format", "json"))
-    assert by_hash["events"] == told["events"]
+    reported = json.loads(explained("--key", "key-7", "--format", "json"))
+    assert reported["finding"]["finding_id"] == FINDING
+    by_hash = json.loads(explained("--hash", reported["sticky_hash"], "--format", "json"))
+    assert by_hash["events"] == reported["events"]
 
 
 def test_the_state_at_a_moment_needs_no_trace(folder: Path, run_cli: RunCli, explained: Explained) -> None:

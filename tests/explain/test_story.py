@@ -35,7 +35,7 @@ def moved() -> Log:
     return log
 
 
-def told(story: Story, finding: Columns | None = None) -> list[str]:
+def reported(story: Story, finding: Columns | None = None) -> list[str]:
     out = StringIO()
     print_story(story, finding, "traces/night, run 1", Console(file=out, width=WHOLE_LINES))
     return out.getvalue().splitlines()
@@ -61,7 +61,7 @@ def test_a_join_that_leaves_the_hash_where_it_is_is_no_part_of_it() -> None:
 
 
 def test_a_line_for_each_event_and_one_for_each_change_of_the_hash() -> None:
-    lines = told(found_in(moved().rows, config_of()).story(HASH_OF_LOW, Middle()))
+    lines = reported(found_in(moved().rows, config_of()).story(HASH_OF_LOW, Middle()))
     events = [" ".join(line.split()) for line in lines[lines.index("") + 1 :]]
     assert events == [
         "1970-01-01 00:16:40.001 seq 2 join c1 (consumer 1)",
@@ -88,7 +88,7 @@ def test_the_event_that_completes_a_finding_is_marked_and_in_the_middle() -> Non
     finding = {"key": None, "broker": None, "accepted": None, **found.of_rule("ownership")}
     story = found.story(HASH_OF_LOW, Middle(None, finding["seq"], offending=True), 11)
     assert [step.offending for step in story.steps] == [False] * 5 + [True] + [False] * 5
-    lines = told(story, finding)
+    lines = reported(story, finding)
     (marked,) = [line for line in lines if line.startswith(">>")]
     assert marked.endswith("<- completes the finding")
     assert lines[0] == f"ownership: violation  {finding['finding_id']}"
@@ -100,7 +100,7 @@ def test_the_event_that_completes_a_finding_is_marked_and_in_the_middle() -> Non
 def test_the_owner_at_a_moment_is_in_the_first_lines() -> None:
     log = moved()
     found = found_in(log.rows, config_of())
-    before, behind = (told(found.story(HASH_OF_LOW, Middle(ts_us=log.rows[row]["ts_us"])))[1] for row in (5, 9))
+    before, behind = (reported(found.story(HASH_OF_LOW, Middle(ts_us=log.rows[row]["ts_us"])))[1] for row in (5, 9))
     assert before == "At      1970-01-01 00:16:40.005: owner c1 (1); pending: c1 (1) 1"
     assert behind.startswith("At      1970-01-01 00:16:40.009: owner blue (2); pending: c1 (1) 1; draining")
 
@@ -126,7 +126,7 @@ def test_a_gap_is_part_of_every_story() -> None:
     log.write("gap", seq=lost, seq_end=lost + 5, dropped=2)
     log.rows.append(dict(log.rows[-1]))
     found = found_in(log.rows, config_of())
-    lines = told(found.story(HASH_OF_LOW, Middle()))
+    lines = reported(found.story(HASH_OF_LOW, Middle()))
     assert [line.split("  ")[-1] for line in lines if "gap" in line] == [
         "gap: the recorder dropped 1 row (ack, dispatch) up to seq 20",
         "gap: the recorder dropped 2 rows (any event) up to seq 25",
@@ -139,7 +139,7 @@ def test_settings_are_part_of_every_story() -> None:
     values = [("maxUnackedMessagesPerConsumer", "30"), ("delayedDeliveryEnabled", None)]
     log.write("settings", settings=values, sources=[("maxUnackedMessagesPerConsumer", "namespace")], subscription=None)
     found = found_in(log.rows, config_of())
-    (line,) = (line for line in told(found.story(HASH_OF_LOW, Middle())) if "settings" in line)
+    (line,) = (line for line in reported(found.story(HASH_OF_LOW, Middle())) if "settings" in line)
     assert line.endswith(
         "settings: delayedDeliveryEnabled = the default, maxUnackedMessagesPerConsumer = 30 (namespace)"
     )
@@ -153,7 +153,7 @@ def test_what_was_pending_is_unknown_after_a_gap() -> None:
     log.write("gap", seq_end=len(log.rows) + 1, dropped=1, dropped_events=["ack"])
     log.now_us += 1_000_000
     log.flow(1, 1)
-    lines = told(found_in(log.rows, config_of()).story(HASH_OF_LOW, Middle()))
+    lines = reported(found_in(log.rows, config_of()).story(HASH_OF_LOW, Middle()))
     assert lines[-3].strip() == "owner blue (2); pending: blue (2) 1"
     assert lines[-1].strip() == "owner blue (2); nothing pending"
 
@@ -184,7 +184,7 @@ def test_rows_of_several_recorders_are_named_by_their_recorders() -> None:
     second.dispatch(1, 3, LOW)
     rows = [{**row, "broker": name} for name, log in (("a", first), ("b", second)) for row in log.rows]
     story = found_in(rows, config_of()).story(HASH_OF_LOW, Middle())
-    lines = told(story)
+    lines = reported(story)
     assert any("seq 2 of a" in line and "join c1 (consumer 1 of a)" in line for line in lines)
     assert any("seq 4 of b" in line and "dispatch 1:3 to other (consumer 1 of b)" in line for line in lines)
     assert lines[-1].split() == ["owner", "other", "(1", "of", "b);", "pending:", "other", "(1", "of", "b)", "1"]
@@ -193,7 +193,7 @@ def test_rows_of_several_recorders_are_named_by_their_recorders() -> None:
 def test_a_finding_that_the_rows_do_not_give_any_more_is_said() -> None:
     found = found_in(busy(FAULTS["ownership"][0]).rows, config_of())
     finding = {"key": None, "broker": None, "accepted": None, **found.of_rule("ownership"), "finding_id": "0" * 12}
-    lines = told(found.story(HASH_OF_LOW, Middle(None, finding["seq"], offending=True)), finding)
+    lines = reported(found.story(HASH_OF_LOW, Middle(None, finding["seq"], offending=True)), finding)
     assert any(line.startswith("Note    the rows that are there now do not give this finding") for line in lines)
 
 
@@ -203,7 +203,7 @@ def test_names_of_clients_do_not_steer_the_terminal() -> None:
     log.publish(0, b"\x1b[31mkey")
     found = found_in(log.rows, config_of())
     story = found.story(found.events.hash_of_key("\x1b[31mkey"), Middle())
-    assert all(line.isprintable() for line in told(story))
+    assert all(line.isprintable() for line in reported(story))
 
 
 def test_a_terminal_gets_lines_of_its_width() -> None:

@@ -114,8 +114,8 @@ def assert_ends(message: str, moment: str, *arguments: object, after_s: float = 
             continue
         assert (found.code, found.out) == (130, "")
         (line,) = found.err
-        told = json.loads(line)["message"] if line.startswith("{") else line.removeprefix("dispatch-audit: error: ")
-        assert told == message
+        reported = json.loads(line)["message"] if line.startswith("{") else line.removeprefix("dispatch-audit: error: ")
+        assert reported == message
         if found.seconds < END_WITHIN_S:
             return
     pytest.fail(f"it did not end within {END_WITHIN_S} s: {tries}")

@@ -90,10 +90,10 @@ def test_a_comparison_says_how_many_dispatchers_are_done() -> None:
 
 
 def test_a_single_trace_has_no_number() -> None:
-    told: list[str] = []
-    of_several(told.append, 1, 1)("read")
-    of_several(told.append, 3, 8)("read")
-    assert told == ["read", "trace 3 of 8: read"]
+    reported: list[str] = []
+    of_several(reported.append, 1, 1)("read")
+    of_several(reported.append, 3, 8)("read")
+    assert reported == ["read", "trace 3 of 8: read"]
 
 
 def test_a_shell_completes_commands_and_options() -> None:

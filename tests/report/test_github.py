@@ -65,14 +65,14 @@ def test_an_annotation_a_finding() -> None:
 
 def test_levels_are_those_of_the_runner_the_worst_first() -> None:
     findings = tuple(replace(FINDING, severity=severity) for severity in ("info", "not_provable", "violation"))
-    told = commands(Summary("/tmp/report", TABLES, (replace(BROKEN, findings=findings),)))
-    assert [name for name, _, _ in told] == ["error", "warning", "notice"]
+    reported = commands(Summary("/tmp/report", TABLES, (replace(BROKEN, findings=findings),)))
+    assert [name for name, _, _ in reported] == ["error", "warning", "notice"]
 
 
 def test_no_more_are_told_than_are_shown() -> None:
     run = replace(BROKEN, findings=(FINDING,) * 11 + (replace(FINDING, severity="not_provable"),) * 2)
-    told = [name for name, _, _ in commands(Summary("/tmp/report", TABLES, (run, run)))]
-    assert (told.count("error"), told.count("warning")) == (10, 4)
+    reported = [name for name, _, _ in commands(Summary("/tmp/report", TABLES, (run, run)))]
+    assert (reported.count("error"), reported.count("warning")) == (10, 4)
 
 
 def test_one_trace_does_not_take_up_all_the_room() -> None:

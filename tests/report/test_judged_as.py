@@ -40,8 +40,8 @@ def test_of_a_release_that_was_read_nothing_is_said() -> None:
 
 
 def test_programs_can_ask_for_it() -> None:
-    told = [json.loads(reports(run)[2])["traces"][0]["judged_as"] for run in (UNREAD, READ)]
-    assert told == [f"{WORDS} that one was read for", None]
+    reported = [json.loads(reports(run)[2])["traces"][0]["judged_as"] for run in (UNREAD, READ)]
+    assert reported == [f"{WORDS} that one was read for", None]
 
 
 @pytest.mark.parametrize("judged_as", [f"{WORDS} that one was read for", None])

@@ -50,10 +50,10 @@ def read(summary: Summary, fail_on: str = "violation") -> ET.Element:
         assert element.attrib.keys() == ATTRIBUTES.get(element.tag, set())
     for suite in (report, *report.iter("testsuite")):
         cases = list(suite.iter("testcase"))
-        told = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+        reported = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
         by_tag = {f"{tag}s": sum(case.find(tag) is not None for case in cases) for tag in ("failure", "error")}
         skipped = sum(case.find("skipped") is not None for case in cases)
-        assert told == {"tests": len(cases), **by_tag, "skipped": skipped}
+        assert reported == {"tests": len(cases), **by_tag, "skipped": skipped}
         assert all(sum(child.tag != "system-out" for child in case) <= 1 for case in cases)
     return report
 

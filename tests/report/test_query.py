@@ -19,8 +19,8 @@ def metric(group: dict[str, str], rule: str, **found: int) -> dict[str, Any]:
 
 
 def finding(rule: str, seq: int, severity: str, **more: Any) -> dict[str, Any]:
-    told = {"ts_us": seq * 1000, "evidence": [f"seq {seq}"], "explanation": f"{rule} at {seq}"}
-    return {**GROUPS[0], "rule": rule, "severity": severity, "seq": seq, **told, **more}
+    reported = {"ts_us": seq * 1000, "evidence": [f"seq {seq}"], "explanation": f"{rule} at {seq}"}
+    return {**GROUPS[0], "rule": rule, "severity": severity, "seq": seq, **reported, **more}
 
 
 def interval(
@@ -145,8 +145,8 @@ def test_counts_are_totals_over_subscriptions(summary: Summary) -> None:
 
 
 def test_counts_of_each_subscription(summary: Summary) -> None:
-    told = [(group.topic, group.rule, group.findings["violation"]) for group in summary.runs[1].groups]
-    assert told == [
+    reported = [(group.topic, group.rule, group.findings["violation"]) for group in summary.runs[1].groups]
+    assert reported == [
         ("orders-0", "early_duplicate", 0),
         ("orders-0", "ownership", 0),
         ("orders-0", "single_holder", 7),

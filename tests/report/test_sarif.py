@@ -81,10 +81,10 @@ def test_a_result_says_what_how_bad_and_where() -> None:
     (location,) = result["locations"]
     assert location["physicalLocation"] == {"artifactLocation": {"uri": "traces/0/events.jsonl"}}
     assert location["logicalLocations"][0]["fullyQualifiedName"] == f"{FINDING.topic}, {FINDING.subscription}"
-    told = result["properties"]
-    assert (told["seq"], told["evidence"]) == (20, list(FINDING.evidence))
-    assert (told["what"], told["against"]) == (FINDING.what, FINDING.against)
-    assert (told["why"], told["remedy"]) == ([], None)
+    reported = result["properties"]
+    assert (reported["seq"], reported["evidence"]) == (20, list(FINDING.evidence))
+    assert (reported["what"], reported["against"]) == (FINDING.what, FINDING.against)
+    assert (reported["why"], reported["remedy"]) == ([], None)
 
 
 def test_the_index_of_a_rule_is_its_place_among_the_rules() -> None:

@@ -46,8 +46,8 @@ def text_of(summary: Summary, width: int = WHOLE_LINES, shown: ReportOptions | N
 
 def test_what_was_left_out_of_the_waits_is_said() -> None:
     assert "left out" not in text_of(BOTH)
-    told = text_of(replace(BOTH, runs=(replace(BROKEN, intervals_left_out=1_200),)))
-    assert "  1,200 intervals of lower cost left out (raise blocking.intervals_max to keep more)\n" in told
+    reported = text_of(replace(BOTH, runs=(replace(BROKEN, intervals_left_out=1_200),)))
+    assert "  1,200 intervals of lower cost left out (raise blocking.intervals_max to keep more)\n" in reported
 
 
 def test_a_broken_and_a_clean_trace() -> None:
@@ -437,7 +437,7 @@ def test_every_cause_of_waiting_has_a_next_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("starts_from", "asked", "told"),
+    ("starts_from", "asked", "reported"),
     [
         ("beginning", Window(None, 1), "Window  the beginning of the log to 1970-01-01T00:00:00.000001Z"),
         ("state", Window(0, None), "Window  1970-01-01T00:00:00Z to its end, from where the window before ended"),
@@ -448,9 +448,9 @@ def test_every_cause_of_waiting_has_a_next_step() -> None:
         ),
     ],
 )
-def test_a_window_is_told_with_what_it_starts_from(starts_from: str, asked: Window, told: str) -> None:
+def test_a_window_is_told_with_what_it_starts_from(starts_from: str, asked: Window, reported: str) -> None:
     run = replace(ONLY_CLEAN.runs[0], starts_from=starts_from, window=asked)
-    assert told in text_of(replace(ONLY_CLEAN, runs=(run,))).splitlines()
+    assert reported in text_of(replace(ONLY_CLEAN, runs=(run,))).splitlines()
     assert "Window" not in text_of(ONLY_CLEAN)
 
 

@@ -18,7 +18,7 @@ def test_late_rows_and_a_start_that_nothing_leads_up_to_are_told_with_a_way_out(
         "traces/day: 1 row was added to earlier windows after their audit, and no run has audited them; "
         "--reaudit TIME repeats the window of that time and all later ones"
     )
-    # With the moment as it was understood: seconds since 1970 given for microseconds are told so.
+    # With the moment as it was understood: seconds since 1970 given for microseconds are reported as that.
     assert censored == (
         "traces/day: no audited window ends at --from (1970-01-01T00:00:01Z), so what was open then is not known; "
         "leave --from out to continue from the last window"

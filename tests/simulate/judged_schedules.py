@@ -74,39 +74,39 @@ def judged_schedule(seed: int, kind: str = NONE) -> Judged:
         config = replace(config, skew_us=SETTINGS.trace.recorder_skew_us)
     tables = rows_by_table(tables_of([batch], schedule.workload, config))
     assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
-    came = Audited(simulation, tables)
+    outcome = Audited(simulation, tables)
     result = Judged(seed, kind, schedule.setup.version)
     for row in tables.get("violations", []):
         if row["severity"] in {"violation", "known_bug"}:
             result.found[row["rule"], row["severity"], row.get("known_bug") or ""] += 1
-    _compare(result, came, truth, batch)
+    _compare(result, outcome, truth, batch)
     return result
 
 
-def _compare(result: Judged, came: Audited, truth: Truth, batch: pa.RecordBatch) -> None:
-    broken = [row for row in came.tables.get("violations", []) if row["severity"] in {"violation", "known_bug"}]
+def _compare(result: Judged, outcome: Audited, truth: Truth, batch: pa.RecordBatch) -> None:
+    broken = [row for row in outcome.tables.get("violations", []) if row["severity"] in {"violation", "known_bug"}]
     fault = FAULTS.get(result.kind)
     expected = fault.rules if fault else ()
     allowed = expected + (fault.follow if fault else ())
-    unexplained = set(came.unexplained)
+    unexplained = set(outcome.unexplained)
     for row in broken:
         if row["rule"] in _PROGRESS:
-            if not _was_stalled(row, came, truth):
+            if not _was_stalled(row, outcome, truth):
                 result.false.append(f"{row['rule']} {row['severity']}: {row['explanation']}")
         elif row["rule"] not in allowed and row["explanation"] in unexplained:
             result.false.append(f"{row['rule']}: {row['explanation']}")
     if fault is None:
         return
-    result.effect = _had_effect(result.kind, came, truth, batch)
-    said = [row["rule"] for row in came.tables.get("violations", []) if row["severity"] in _SAID]
+    result.effect = _had_effect(result.kind, outcome, truth, batch)
+    said = [row["rule"] for row in outcome.tables.get("violations", []) if row["severity"] in _SAID]
     if result.effect and not any(rule in expected for rule in said):
         spans = [(s.from_us // MS, s.to_us // MS, sorted(s.entries)[:5]) for s in truth.certain.spans]
         result.missed.append(f"{' or '.join(expected)}; silences (ms, entries) {spans}")
 
 
-def _was_stalled(row: dict[str, Any], came: Audited, truth: Truth) -> bool:
+def _was_stalled(row: dict[str, Any], outcome: Audited, truth: Truth) -> bool:
     """Whether the broker could have sent something in the interval of a finding, or the entry it names for long."""
-    faults, workload, entry = came.simulation.setup.faults, came.simulation.workload, row["entry_id"]
+    faults, workload, entry = outcome.simulation.setup.faults, outcome.simulation.workload, row["entry_id"]
     if entry is not None and workload.keys[entry] in {faults.starved_key, faults.misrouted_key}:
         # Its owner is passed over all the time, whether or not the other consumer can be sent anything.
         return True
@@ -117,25 +117,28 @@ def _was_stalled(row: dict[str, Any], came: Audited, truth: Truth) -> bool:
     if truth.silences.longest_between(from_us, to_us) >= _STALLED_US:
         return True
     # F6 is no silence: replay grows, because the broker goes on to read for a consumer that can be sent nothing.
-    measures = came.simulation.progress.measures
+    measures = outcome.simulation.progress.measures
     return "into replay, which nothing limits" in row["explanation"] and measures.replay_peak >= _GROWN
 
 
-def _had_effect(kind: str, came: Audited, truth: Truth, batch: pa.RecordBatch) -> bool:
-    if kind in {"over_consumer_limit", "over_subscription_limit"} and came.simulation.setup.recorded_settings == "not":
+def _had_effect(kind: str, outcome: Audited, truth: Truth, batch: pa.RecordBatch) -> bool:
+    if (
+        kind in {"over_consumer_limit", "over_subscription_limit"}
+        and outcome.simulation.setup.recorded_settings == "not"
+    ):
         # Nobody vouches for the limit: policies may have given another one.
         return False
     if kind == "over_consumer_limit":
         return truth.over_consumer >= _OVER
     if kind == "over_subscription_limit":
-        return truth.over_subscription >= _OVER + came.simulation.state.settings.read_batch
+        return truth.over_subscription >= _OVER + outcome.simulation.state.settings.read_batch
     if kind == "misrouted_key":
-        return _misrouted(came.simulation, batch)
+        return _misrouted(outcome.simulation, batch)
     if kind == "unlimited_replay":
-        return truth.grown_for_long >= max(_GROWN, _READS_IN_REPLAY * came.simulation.state.settings.read_batch)
+        return truth.grown_for_long >= max(_GROWN, _READS_IN_REPLAY * outcome.simulation.state.settings.read_batch)
     # Nobody sees more of a silence than the rows cover.
-    last_us = max(batch.column("ts_us").to_pylist()) - came.simulation.workload.start_us
-    least_us = _CERTAIN_US + (RETRY_US if _has_rate_limits(came.simulation) else 0)
+    last_us = max(batch.column("ts_us").to_pylist()) - outcome.simulation.workload.start_us
+    least_us = _CERTAIN_US + (RETRY_US if _has_rate_limits(outcome.simulation) else 0)
     return truth.certain.longest_between(0, last_us) >= least_us
 
 

@@ -50,14 +50,14 @@ def main() -> int:
     schedules = list(drawn(asked.first, asked.number, asked.kind))
     wrong, effects, found = 0, Counter[str](), Counter[tuple[str, ...]]()
     with ProcessPoolExecutor(asked.processes) as pool:
-        for came in pool.map(judged, schedules, chunksize=4):
-            effects[came.kind] += came.effect
-            found.update({(came.kind, *what): number for what, number in came.found.items()})
-            wrong += bool(came.false or came.missed)
-            for sentence in came.false:
-                print(f"{came.kind} {came.seed} ({came.version}): false: {sentence}", flush=True)
-            for sentence in came.missed:
-                print(f"{came.kind} {came.seed} ({came.version}): missed: {sentence}", flush=True)
+        for outcome in pool.map(judged, schedules, chunksize=4):
+            effects[outcome.kind] += outcome.effect
+            found.update({(outcome.kind, *what): number for what, number in outcome.found.items()})
+            wrong += bool(outcome.false or outcome.missed)
+            for sentence in outcome.false:
+                print(f"{outcome.kind} {outcome.seed} ({outcome.version}): false: {sentence}", flush=True)
+            for sentence in outcome.missed:
+                print(f"{outcome.kind} {outcome.seed} ({outcome.version}): missed: {sentence}", flush=True)
     for kind in asked.kind:
         runs = sum(of == kind for _, of in schedules)
         print(f"{kind}: {runs} schedules" + (f", the fault showed in {effects[kind]}" if kind != NONE else ""))

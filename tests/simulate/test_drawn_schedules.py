@@ -28,18 +28,18 @@ def judged(kind: str, whole: int) -> list[Judged]:
 @pytest.mark.heavy
 @pytest.mark.examples
 def test_a_broker_without_a_fault_gives_no_false_finding() -> None:
-    came = judged(NONE, WITHOUT_FAULT)
+    outcome = judged(NONE, WITHOUT_FAULT)
 
-    assert {run.seed: run.false for run in came if run.false and (NONE, run.seed) not in OPEN} == {}
+    assert {run.seed: run.false for run in outcome if run.false and (NONE, run.seed) not in OPEN} == {}
 
 
 @pytest.mark.heavy
 @pytest.mark.examples
 @pytest.mark.parametrize("kind", FAULTS)
 def test_each_fault_that_shows_is_found(kind: str) -> None:
-    came = judged(kind, OF_EACH_FAULT)
+    outcome = judged(kind, OF_EACH_FAULT)
 
-    wrong = {run.seed: (run.missed, run.false) for run in came if run.missed or run.false}
+    wrong = {run.seed: (run.missed, run.false) for run in outcome if run.missed or run.false}
     assert {seed: why for seed, why in wrong.items() if (kind, seed) not in OPEN} == {}
 
 

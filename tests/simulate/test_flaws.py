@@ -43,10 +43,10 @@ def late_joiner(apart_us: int) -> PartitionWorkload:
 def test_f1_a_consumer_that_joins_between_read_and_dispatch_gets_what_was_read() -> None:
     # The read is complete after 1 ms and dispatched after 6 ms.
     slow = Timing(read_us=(MS, MS), dispatch_us=(5 * MS, 5 * MS), write_us=0, network_us=100)
-    came = audited(late_joiner(2 * MS), setup("3.0.7", slow))
+    outcome = audited(late_joiner(2 * MS), setup("3.0.7", slow))
 
-    assert came.broken == {"single_holder": 1}
-    assert came.known_bugs() == {"F1": 1}
+    assert outcome.broken == {"single_holder": 1}
+    assert outcome.known_bugs() == {"F1": 1}
     assert audited(late_joiner(2 * MS), setup("4.0.8", slow)).broken == {}
 
 
@@ -76,10 +76,10 @@ def waiting_for_permits() -> PartitionWorkload:
 
 
 def test_f2_an_entry_without_permits_goes_to_a_newcomer() -> None:
-    came = audited(waiting_for_permits(), setup("3.0.7"))
+    outcome = audited(waiting_for_permits(), setup("3.0.7"))
 
-    assert came.broken == {"single_holder": 1}
-    assert came.known_bugs() == {"F2": 1}
+    assert outcome.broken == {"single_holder": 1}
+    assert outcome.known_bugs() == {"F2": 1}
 
 
 def test_f2_is_what_pip_282_closes() -> None:
@@ -105,10 +105,10 @@ def moved_by_a_leave() -> PartitionWorkload:
 
 def test_f3_a_leave_moves_a_hash_to_a_third_consumer() -> None:
     on_a_ring = {"subscriptionKeySharedUseConsistentHashing": True}
-    came = audited(moved_by_a_leave(), setup("3.0.7", broker=on_a_ring))
+    outcome = audited(moved_by_a_leave(), setup("3.0.7", broker=on_a_ring))
 
-    assert came.broken == {"single_holder": 1}
-    assert came.known_bugs() == {"F3": 1}
+    assert outcome.broken == {"single_holder": 1}
+    assert outcome.known_bugs() == {"F3": 1}
     assert audited(moved_by_a_leave(), setup("4.0.8", broker=on_a_ring)).broken == {}
 
 
@@ -151,10 +151,10 @@ def test_f6_nothing_limits_how_far_3_x_reads_ahead() -> None:
         "keySharedLookAheadMsgInReplayThresholdPerConsumer": 5,
         "keySharedLookAheadMsgInReplayThresholdPerSubscription": 20,
     }
-    came = {version: _peak(version, limits) for version in ("3.0.7", "4.0.8")}
+    outcome = {version: _peak(version, limits) for version in ("3.0.7", "4.0.8")}
 
-    assert came["4.0.8"] <= 20
-    assert came["3.0.7"] > 45
+    assert outcome["4.0.8"] <= 20
+    assert outcome["3.0.7"] > 45
 
 
 def _peak(version: str, broker: Mapping[str, object]) -> int:
@@ -175,17 +175,17 @@ def test_f10_overlapping_replay_reads_send_entries_twice_to_one_consumer() -> No
     jitter = Timing(read_us=(100, 5 * MS), dispatch_us=(0, 2 * MS), write_us=0, network_us=5 * MS)
     runs: list[Audited] = [audited(churn(), setup("4.2.4", jitter, seed)) for seed in range(4)]
 
-    assert all(came.unexplained == [] for came in runs)
-    assert sum(came.known_bugs()["F10"] for came in runs) > 0
-    assert sum(len(came.simulation.state.overlapped) for came in runs) > 0
+    assert all(outcome.unexplained == [] for outcome in runs)
+    assert sum(outcome.known_bugs()["F10"] for outcome in runs) > 0
+    assert sum(len(outcome.simulation.state.overlapped) for outcome in runs) > 0
 
 
 def test_f10_is_f10_for_what_was_acknowledged_between_the_two_sends() -> None:
     jitter = Timing(read_us=(100, 5 * MS), dispatch_us=(0, 2 * MS), write_us=0, network_us=100)
     runs: list[Audited] = [audited(churn(MS), setup("4.2.4", jitter, seed)) for seed in range(2)]
-    named = [row for came in runs for row in came.tables["violations"] if row["known_bug"] == "F10"]
+    named = [row for outcome in runs for row in outcome.tables["violations"] if row["known_bug"] == "F10"]
 
-    assert all(came.unexplained == [] for came in runs)
+    assert all(outcome.unexplained == [] for outcome in runs)
     assert ["although it was acknowledged" in row["explanation"] for row in named] == [True] * len(named)
     assert named
 
@@ -198,11 +198,11 @@ def test_f12_what_a_read_had_goes_to_the_next_consumer_and_comes_again() -> None
         [client("a", service_us=FOREVER), client("b")],
         [Action(0, "join", 0), Action(210 * MS, "close", 0), Action(220 * MS, "join", 1)],
     )
-    came = audited(workload, setup("4.2.4", slow))
+    outcome = audited(workload, setup("4.2.4", slow))
 
     assert [entry for consumer, entry in sent(workload, setup("4.2.4", slow)) if consumer == 2] == [3, 0, 1, 2, 3, 4]
-    assert set(came.known_bugs()) - {"#23803)"} == {"F12"}
-    assert came.unexplained == []
+    assert set(outcome.known_bugs()) - {"#23803)"} == {"F12"}
+    assert outcome.unexplained == []
 
 
 def double_registration() -> PartitionWorkload:
@@ -217,7 +217,7 @@ def double_registration() -> PartitionWorkload:
 
 @pytest.mark.parametrize(("version", "stuck"), [("4.0.4", True), ("4.0.8", False)])
 def test_double_registration_leaves_a_hash_blocked_for_good(version: str, stuck: bool) -> None:
-    came = audited(double_registration(), setup(version))
+    outcome = audited(double_registration(), setup(version))
 
-    assert (came.simulation.progress.measures.never_sent == 1) == stuck
-    assert came.unexplained == []
+    assert (outcome.simulation.progress.measures.never_sent == 1) == stuck
+    assert outcome.unexplained == []

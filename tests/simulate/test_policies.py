@@ -44,12 +44,12 @@ def test_a_hung_consumer_stalls_all_others_at_the_look_ahead_limit() -> None:
 
 @pytest.mark.parametrize("policy", ["hot_key_overflow", "count_per_hash"])
 def test_a_proposal_removes_the_stall(policy: PolicyName) -> None:
-    came = under(policy, hung())
+    outcome = under(policy, hung())
 
-    assert came.simulation.progress.measures.no_progress_us == 0
-    assert came.unexplained == []
+    assert outcome.simulation.progress.measures.no_progress_us == 0
+    assert outcome.unexplained == []
     # All of a: the others are for b.
-    assert sum(consumer == 1 for consumer, _ in _sent(came)) == 800
+    assert sum(consumer == 1 for consumer, _ in _sent(outcome)) == 800
 
 
 def test_a_raised_limit_removes_the_stall() -> None:
@@ -63,32 +63,32 @@ def test_the_overflow_ledger_lets_mark_delete_move_on() -> None:
     assert counters.overflowed > 400
     # What b holds itself is in its way all the same.
     assert by_policy["hot_key_overflow"].simulation.cursor.mark_delete < 100
-    ranges = {policy: came.simulation.cursor.ranges for policy, came in by_policy.items()}
+    ranges = {policy: outcome.simulation.cursor.ranges for policy, outcome in by_policy.items()}
     assert ranges["hot_key_overflow"] < ranges["count_per_hash"] / 2
 
 
 @pytest.mark.parametrize("workload", [hung(resumes_at_us=6 * S), hung(leaves_at_us=6 * S)], ids=["resumes", "leaves"])
 def test_what_overflowed_is_sent_in_order_when_the_consumer_is_back_or_gone(workload: PartitionWorkload) -> None:
-    came = under("hot_key_overflow", workload)
+    outcome = under("hot_key_overflow", workload)
 
-    assert came.unexplained == []
-    assert came.simulation.state.counters.overflow_read > 0
-    assert came.simulation.cursor.mark_delete + 1 == len(workload)
-    assert not came.simulation.policy.unfinished()
+    assert outcome.unexplained == []
+    assert outcome.simulation.state.counters.overflow_read > 0
+    assert outcome.simulation.cursor.mark_delete + 1 == len(workload)
+    assert not outcome.simulation.policy.unfinished()
 
 
-def _sent(came: Audited) -> list[tuple[int, int]]:
-    return sent(came.simulation.workload, came.simulation.setup)
+def _sent(outcome: Audited) -> list[tuple[int, int]]:
+    return sent(outcome.simulation.workload, outcome.simulation.setup)
 
 
 @pytest.mark.parametrize("version", ["3.0.7", "4.0.8"])
 def test_an_unblocked_consumer_is_served_although_no_permits_came_meanwhile(version: str) -> None:
     """Of 30 entries it may hold 10; its queue is so large that it grants permits only once."""
     workload = workload_of([(10 * MS, LOW)] * 30, [client("a", queue=1000)], joins(1))
-    came = audited(workload, setup(version, broker={"maxUnackedMessagesPerConsumer": 10}))
+    outcome = audited(workload, setup(version, broker={"maxUnackedMessagesPerConsumer": 10}))
 
-    assert came.simulation.progress.measures.never_sent == 0
-    assert came.broken == {}
+    assert outcome.simulation.progress.measures.never_sent == 0
+    assert outcome.broken == {}
 
 
 def handover() -> PartitionWorkload:
@@ -102,13 +102,13 @@ def handover() -> PartitionWorkload:
 
 def test_s1_a_hash_is_handed_over_when_its_last_entry_is_acknowledged() -> None:
     """Contract 12, S1."""
-    came = audited(handover(), setup("4.0.8"))
+    outcome = audited(handover(), setup("4.0.8"))
 
-    assert _sent(came) == [(1, 0), (1, 1), (1, 3), (2, 2)]
-    assert came.broken == {}
-    (episode,) = came.tables["draining"]
+    assert _sent(outcome) == [(1, 0), (1, 1), (1, 3), (2, 2)]
+    assert outcome.broken == {}
+    (episode,) = outcome.tables["draining"]
     assert (episode["holder"], episode["entries_at_start"]) == (1, 2)
-    assert came.simulation.state.first_sent_us[2] == pytest.approx(11 * MS + 300 * MS + 12 * MS, abs=6 * MS)
+    assert outcome.simulation.state.first_sent_us[2] == pytest.approx(11 * MS + 300 * MS + 12 * MS, abs=6 * MS)
 
 
 def test_s5_what_a_leaver_held_goes_to_the_new_owner_in_order() -> None:
@@ -118,10 +118,10 @@ def test_s5_what_a_leaver_held_goes_to_the_new_owner_in_order() -> None:
         [client("a"), client("b", queue=2, service_us=FOREVER)],
         [*joins(2), Action(9 * MS, "hang", 1), Action(60 * MS, "crash", 1)],
     )
-    came = audited(workload, setup("4.0.8"))
+    outcome = audited(workload, setup("4.0.8"))
 
-    assert _sent(came) == [(2, 0), (2, 1), (1, 0), (1, 1), (1, 2)]
-    assert came.broken == {}
+    assert _sent(outcome) == [(2, 0), (2, 1), (1, 0), (1, 1), (1, 2)]
+    assert outcome.broken == {}
 
 
 def test_s6_after_the_last_leave_everything_unacknowledged_is_read_again() -> None:
@@ -131,10 +131,10 @@ def test_s6_after_the_last_leave_everything_unacknowledged_is_read_again() -> No
         [client("a", service_us=FOREVER), client("b")],
         [Action(0, "join", 0), Action(50 * MS, "crash", 0), Action(100 * MS, "join", 1)],
     )
-    came = audited(workload, setup("4.0.8"))
+    outcome = audited(workload, setup("4.0.8"))
 
-    assert _sent(came) == [(1, 0), (1, 1), (2, 0), (2, 1)]
-    assert came.simulation.state.replay.size_peak == 0
+    assert _sent(outcome) == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert outcome.simulation.state.replay.size_peak == 0
 
 
 def test_s7_an_entry_without_permits_waits_and_another_key_passes_it() -> None:
@@ -144,20 +144,20 @@ def test_s7_an_entry_without_permits_waits_and_another_key_passes_it() -> None:
         [client("a"), client("b", queue=1, service_us=20 * MS, threads=1)],
         joins(2),
     )
-    came = audited(workload, setup("4.0.8"))
+    outcome = audited(workload, setup("4.0.8"))
 
-    assert _sent(came)[:2] in ([(2, 0), (1, 3)], [(1, 3), (2, 0)])
-    assert [entry for consumer, entry in _sent(came) if consumer == 2] == [0, 1, 2]
+    assert _sent(outcome)[:2] in ([(2, 0), (1, 3)], [(1, 3), (2, 0)])
+    assert [entry for consumer, entry in _sent(outcome) if consumer == 2] == [0, 1, 2]
 
 
 def test_a_nack_is_sent_again_with_a_higher_count() -> None:
     workload = workload_of(
         [(10 * MS, LOW)], [client("a", nack_ratio=1.0, nack_delay_us=100 * MS)], [Action(0, "join", 0)], end_us=S
     )
-    came = audited(workload, setup("4.0.8"))
+    outcome = audited(workload, setup("4.0.8"))
 
-    assert len(_sent(came)) == 10
-    assert came.findings["redelivery_count", "violation"] == 0
+    assert len(_sent(outcome)) == 10
+    assert outcome.findings["redelivery_count", "violation"] == 0
 
 
 def test_a_mark_delete_that_cannot_persist_its_holes_sends_again_after_an_unload() -> None:

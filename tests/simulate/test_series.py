@@ -35,10 +35,10 @@ def test_a_partition_with_a_hung_consumer_by_hand() -> None:
 @pytest.mark.parametrize("policy", ["hot_key_overflow", "count_per_hash"])
 def test_what_an_overflow_ledger_has_is_in_the_backlog(policy: PolicyName) -> None:
     """Of the 800 messages for the consumer that hangs one comes before that; the others are acknowledged by nobody."""
-    came = under(policy, hung()).simulation
+    outcome = under(policy, hung()).simulation
 
-    assert came.progress.series.backlog[-1] == 799
-    assert (len(came.policy.holds) > 0) == (policy == "hot_key_overflow")
+    assert outcome.progress.series.backlog[-1] == 799
+    assert (len(outcome.policy.holds) > 0) == (policy == "hot_key_overflow")
 
 
 def looked(series: Series, numbers: list[tuple[int, int, int]]) -> Series:

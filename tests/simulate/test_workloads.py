@@ -109,11 +109,11 @@ def test_partitions_are_drawn_by_themselves() -> None:
 
 def test_a_rolling_restart_breaks_nothing(tmp_path: Path) -> None:
     text = f"{SMALL}\n[[events]]\nat_s = 1\nwhat = 'rolling_restart'\nfor_s = 0.2\napart_s = 0.5\n"
-    came = audited(partition_of(described(tmp_path, text), 0), setup_for("4.0.8"))
+    outcome = audited(partition_of(described(tmp_path, text), 0), setup_for("4.0.8"))
 
-    assert came.unexplained == []
-    assert len(came.tables["assignments"]) > 0
-    assert came.simulation.cursor.mark_delete + 1 == len(came.simulation.workload)
+    assert outcome.unexplained == []
+    assert len(outcome.tables["assignments"]) > 0
+    assert outcome.simulation.cursor.mark_delete + 1 == len(outcome.simulation.workload)
 
 
 def test_a_hung_consumer_of_a_recording_stalls_the_simulation_when_the_broker_stalled() -> None:

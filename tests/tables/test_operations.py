@@ -109,13 +109,13 @@ def test_of_all_windows_of_a_log_open_intervals_count_in_the_newest(spark: Spark
     ).createOrReplaceTempView("runs")
     spark.createDataFrame(intervals, "run_key STRING, to_seq LONG").createOrReplaceTempView("blocking")
     try:
-        told = spark.sql(windows.replace(f"{SCHEMA}.", "")).collect()
+        reported = spark.sql(windows.replace(f"{SCHEMA}.", "")).collect()
     finally:
         for view in ("runs", "blocking"):
             spark.catalog.dropTempView(view)
     closed = [("first", 7), ("last", 7), ("second", 7)]
-    assert sorted((row["run_key"], row["to_seq"]) for row in told if row["to_seq"] is not None) == closed
-    assert [row["run_key"] for row in told if row["to_seq"] is None] == ["last"]
+    assert sorted((row["run_key"], row["to_seq"]) for row in reported if row["to_seq"] is not None) == closed
+    assert [row["run_key"] for row in reported if row["to_seq"] is None] == ["last"]
 
 
 def test_a_run_is_deleted_and_no_other(spark: SparkSession, target: Target) -> None:

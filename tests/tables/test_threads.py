@@ -17,10 +17,10 @@ def test_both_are_done_at_one_time() -> None:
 
 
 def test_an_error_of_the_brief_one_does_not_wait_for_the_long_one() -> None:
-    told = threading.Event()
+    reported = threading.Event()
     with pytest.raises(UsageError, match="the target cannot be written"):
-        both(fail, told.wait)
-    told.set()
+        both(fail, reported.wait)
+    reported.set()
 
 
 def test_an_error_of_the_long_one_is_raised() -> None:

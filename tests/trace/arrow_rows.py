@@ -26,8 +26,8 @@ def typed(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def batch_of(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """The rows with all columns of `EVENT_SCHEMA`; absent fields are null."""
-    told = [typed(row) for row in rows]
-    columns = [pa.array([row.get(field.name) for row in told], field.type) for field in ARROW_SCHEMA]
+    reported = [typed(row) for row in rows]
+    columns = [pa.array([row.get(field.name) for row in reported], field.type) for field in ARROW_SCHEMA]
     return pa.record_batch(columns, schema=ARROW_SCHEMA)
 
 

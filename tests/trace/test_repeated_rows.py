@@ -1,4 +1,4 @@
-"""A row that is delivered twice counts once; of rows of one seq that differ one is used, and the others are told."""
+"""A row that is delivered twice counts once; of rows of one seq that differ one is used, the others are reported."""
 
 import json
 from collections import Counter
@@ -33,8 +33,8 @@ def _chunks(*batches: list[Row]) -> list[PackedBatch]:
 
 def _with_json(batch: pa.RecordBatch) -> pa.RecordBatch:
     at = batch.schema.get_field_index("snapshot")
-    told = [None if row is None else json.dumps(row) for row in batch.column(at).to_pylist()]
-    return batch.set_column(at, "snapshot", pa.array(told, pa.string()))
+    reported = [None if row is None else json.dumps(row) for row in batch.column(at).to_pylist()]
+    return batch.set_column(at, "snapshot", pa.array(reported, pa.string()))
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_of_rows_of_one_seq_one_is_used_whatever_comes_first(
         for name, column in expected.events._asdict().items():
             assert found.events._asdict()[name].tolist() == column.tolist(), (name, order)
         assert (found.membership, found.snapshots) == (expected.membership, expected.snapshots)
-        told = Counter(row.reason for row in (*found.repeated, *found.contradicted))
+        reported = Counter(row.reason for row in (*found.repeated, *found.contradicted))
         repeated = len(rows) - 1 - contradicted
-        assert told == Counter({"duplicate_seq": contradicted, "repeated_row": repeated})
+        assert reported == Counter({"duplicate_seq": contradicted, "repeated_row": repeated})
 
 
 @pytest.mark.parametrize(

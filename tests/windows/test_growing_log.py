@@ -116,7 +116,7 @@ def test_old_rows_that_are_delivered_again_are_not_late_and_change_nothing(growi
     runs = [growing.run(key) for key in (first, last)]
     assert [run["events_late"] for run in runs] == [0, 0]
     assert [run["events_in"] for run in runs] == [9 + 4, 22 + 6 + len(new)]
-    # What the new subscription is given of the time before is told by the window of that time, and not once more.
+    # What the new subscription is given of the time before is reported by the window of that time, and not once more.
     assert [run["events_quarantined"] for run in runs] == [4, 6]
     assert {row["reason"] for row in growing.rows("quarantine", first, last)} == {"repeated_row"}
     assert {row["completeness"] for row in growing.rows("coverage", first, last)} == {1.0}

@@ -41,7 +41,7 @@ def parquet(folder: Path, rows: Sequence[Mapping[str, Any]], row_group_size: int
     """The same rows in Parquet files that the workers read, of more than one row group."""
     (folder / "events").mkdir(parents=True)
     (folder / "trace.json").write_text(json.dumps(MANIFEST))
-    told = [{**row, "key": b"key"} for row in rows]
+    reported = [{**row, "key": b"key"} for row in rows]
     names = {
         "event": pa.string(),
         "topic": pa.string(),
@@ -51,7 +51,7 @@ def parquet(folder: Path, rows: Sequence[Mapping[str, Any]], row_group_size: int
     }
     names |= {name: pa.int64() for name in ("seq", "ts_us", "ledger_id", "entry_id")}
     schema = pa.schema(list(names.items()))
-    table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in told], schema)
+    table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in reported], schema)
     pq.write_table(table, folder / "events" / "part-0.parquet", row_group_size=row_group_size)
     (trace,) = open_traces([folder])
     assert parts_in(trace), "this is about what workers read"

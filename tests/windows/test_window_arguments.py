@@ -69,6 +69,6 @@ def test_a_mistake_is_one_line_and_exit_2(
     asked: Any, capfd: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert asked(*arguments) == (2, None)
-    told = capfd.readouterr().err
-    assert told.startswith(f"dispatch-audit: error: {message}")
-    assert told.count("\n") == 1
+    reported = capfd.readouterr().err
+    assert reported.startswith(f"dispatch-audit: error: {message}")
+    assert reported.count("\n") == 1

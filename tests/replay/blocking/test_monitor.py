@@ -59,7 +59,9 @@ def _drained() -> tuple[Log, int]:
 def _told(replay: Replay) -> list[tuple[str, str]]:
     """Rule and severity of the findings on hashes; that nothing is sent meanwhile is a stall of all besides."""
     findings = stuck_findings(replay.context)
-    return [(told.rule, one.severity) for told in findings for one in told.worst if one.sticky_hash is not None]
+    return [
+        (reported.rule, one.severity) for reported in findings for one in reported.worst if one.sticky_hash is not None
+    ]
 
 
 def test_a_drained_hash_that_is_passed_over_is_stuck() -> None:
@@ -118,14 +120,14 @@ def test_a_hash_that_was_passed_over_right_at_the_start_only_is_none() -> None:
     assert replayed(log.rows).passed_over == []
 
 
-@pytest.mark.parametrize(("waited_us", "told"), [(SECOND - 1, 0), (SECOND, 1)])
-def test_less_than_a_second_is_none(waited_us: int, told: int) -> None:
+@pytest.mark.parametrize(("waited_us", "reported"), [(SECOND - 1, 0), (SECOND, 1)])
+def test_less_than_a_second_is_none(waited_us: int, reported: int) -> None:
     log = _two()
     log.publish(0, HIGH)
     log.now_us += waited_us
     _sent(log, 1, 1, HIGHEST)
     log.dispatch(1, 0, HIGH)
-    assert len(replayed(log.rows).passed_over) == told
+    assert len(replayed(log.rows).passed_over) == reported
 
 
 def test_a_hash_that_drains_is_not_passed_over() -> None:
@@ -295,10 +297,10 @@ def test_stalls_beyond_the_limit_count_as_findings_if_they_are_some(permits: int
         log.dispatch(1, entry)
         log.ack(1, entry)
     tables = tables_of(log.rows, thresholds=Thresholds(intervals_max=1))
-    told = [row["message_seconds"] for row in tables["blocking"] if row["cause"] == "unexplained"]
+    reported = [row["message_seconds"] for row in tables["blocking"] if row["cause"] == "unexplained"]
     (counts,) = [row for row in tables["metrics"] if row["rule"] == "stalled"]
     (partition,) = tables["coverage"]
-    assert told == [pytest.approx(5, abs=0.01)]
+    assert reported == [pytest.approx(5, abs=0.01)]
     # Without permits on record they are not provable.
     assert (counts["violations"], counts["not_provable"]) == ((4, 0) if permits else (0, 4))
     assert len(tables["violations"]) == 1
@@ -324,7 +326,7 @@ def test_windows_count_what_is_beyond_the_limit_once() -> None:
     )
 
     def counted(windows: Sequence[Tables], rule: str) -> list[int]:
-        return [row["violations"] for told in windows for row in told["metrics"] if row["rule"] == rule]
+        return [row["violations"] for reported in windows for row in reported["metrics"] if row["rule"] == rule]
 
     in_two = [told_by_windows([log.rows], config, [cut]) for cut in range(2, len(log.rows) + 1)]
     # LOW is passed over until the last row; of the others some are over at each cut.

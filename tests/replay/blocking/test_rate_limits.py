@@ -159,12 +159,12 @@ def test_few_messages_at_once_or_long_pauses_only_may_be_those_of_a_limit(
     assert {found.certain for found in paced if found is not None} == certain
 
 
-@pytest.mark.parametrize(("told", "severity"), [(False, "not_provable"), (True, "violation")])
-def test_regular_pauses_are_no_violation_unless_rows_say_that_there_is_no_limit(told: bool, severity: str) -> None:
+@pytest.mark.parametrize(("reported", "severity"), [(False, "not_provable"), (True, "violation")])
+def test_regular_pauses_are_no_violation_unless_rows_say_that_there_is_no_limit(reported: bool, severity: str) -> None:
     log = Log()
     log.join(1)
     log.flow(1, 1_000)
-    if told:
+    if reported:
         scopes = ("", "PerTopic", "PerSubscription")
         names = [f"dispatchThrottlingRate{scope}In{unit}" for scope in scopes for unit in ("Msg", "Byte")]
         log.write("settings", settings=dict.fromkeys(names, "0"))

@@ -139,12 +139,12 @@ def test_a_stall_is_found_once_wherever_the_trace_is_cut(story: Callable[[], Log
     config = ReplayConfig(profile, "4.0.8", profile.broker(AUTO_SPLIT), SKEW_US, 1_000_000, unsettled_us=SETTLED)
     for cut in range(4, len(log.rows) + 1, 1 if len(log.rows) < 50 else 7):
         windows = told_by_windows([log.rows], config, [cut])
-        told = [_finding(row) for window in windows for row in window["violations"] if row["rule"] == "stalled"]
+        reported = [_finding(row) for window in windows for row in window["violations"] if row["rule"] == "stalled"]
         ended = {
             _wait(row)
             for number, window in enumerate(windows)
             for row in window["blocking"]
             if row["scope"] == "subscription" and (row["to_seq"] is not None or number == 1)
         }
-        assert told == found, cut
+        assert reported == found, cut
         assert ended == waits, cut

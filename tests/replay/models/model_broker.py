@@ -258,7 +258,7 @@ class ModelBroker:
         """The broker says how it stands (7)."""
         state, seq = self.state, len(self.log.rows)
         owned = state.ranges()
-        told = {
+        reported = {
             "seq_begin": seq,
             "seq_end": seq,
             "msg_in_replay": len(state.replay),
@@ -279,7 +279,7 @@ class ModelBroker:
                 for c in self.consumers
             ],
         }
-        self.log.write("stats", snapshot=json.dumps(told))
+        self.log.write("stats", snapshot=json.dumps(reported))
 
     def _command(self, consumer: Consumer, arrives: Callable[[], None], takes_effect: Callable[[], None]) -> None:
         """The commands of a client are handled one after the other; the broker does not know one that it closed."""

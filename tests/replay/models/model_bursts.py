@@ -122,7 +122,7 @@ class Ran(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a schedule.
+    """The audit of a schedule.
 
     Attributes:
         plan: what kind of schedule it was.

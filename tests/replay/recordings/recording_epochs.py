@@ -103,7 +103,7 @@ def states_of(rows: Sequence[dict[str, Any]], group: Group, recorded: Container[
     for row in membership_changes(list(rows)):
         if (row["topic"], row["sub"]) != group or row["ci"] not in recorded:
             continue
-        owned = {told["ci"]: [(start, end) for start, end in told["r"]] for told in row["ranges"]}
+        owned = {reported["ci"]: [(start, end) for start, end in reported["r"]] for reported in row["ranges"]}
         if row["op"] == "remove":
             there.discard(row["ci"])
         elif row["op"] == "add":

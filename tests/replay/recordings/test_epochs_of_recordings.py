@@ -77,21 +77,21 @@ def test_another_order_is_wrong_as_long_as_it_matters(burst: Burst) -> None:
 
 def test_an_epoch_without_a_state_must_agree_with_all_that_may_have_been(burst: Burst) -> None:
     first, _, third, last = burst.claims
-    told = _claim(SWAPPED, (0, 49))
-    assert judged([first, told, third, last], burst.states) == Judged(right=3, undecided=1)
+    reported = _claim(SWAPPED, (0, 49))
+    assert judged([first, reported, third, last], burst.states) == Judged(right=3, undecided=1)
     # Only hashes on which the orders agree are left.
     assert judged([first, _claim(SWAPPED, (0, 48)), third, last], burst.states).wrong != []
 
 
 def test_an_epoch_that_says_what_it_does_not_know_is_undecided(burst: Burst) -> None:
     first, second, third, last = burst.claims
-    told = third._replace(owned={3: [(0, 49)], 2: [(50, 74)], 1: [(75, 99)]})
-    assert len(judged([first, second, told, last], burst.states).wrong) == 1
+    reported = third._replace(owned={3: [(0, 49)], 2: [(50, 74)], 1: [(75, 99)]})
+    assert len(judged([first, second, reported, last], burst.states).wrong) == 1
     for undecided in ((0, 74), EVERYTHING):
-        found = judged([first, second, told._replace(undecided=(undecided,)), last], burst.states)
+        found = judged([first, second, reported._replace(undecided=(undecided,)), last], burst.states)
         assert found == Judged(right=3, undecided=1)
     # It says so, but not of every hash that is wrong.
-    assert len(judged([first, second, told._replace(undecided=((0, 73),)), last], burst.states).wrong) == 1
+    assert len(judged([first, second, reported._replace(undecided=((0, 73),)), last], burst.states).wrong) == 1
 
 
 def test_an_epoch_that_the_broker_did_not_have_is_wrong(burst: Burst) -> None:

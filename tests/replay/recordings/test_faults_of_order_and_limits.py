@@ -26,10 +26,10 @@ NO_CONSUMER = -1
 Place = TypeVar("Place")
 Logs = Sequence[Sequence[Columns]]
 Told = Counter[tuple[str, int, str]]
-"""How often a rule, a seq and a severity were told."""
+"""How often a rule, a seq and a severity were reported."""
 
 
-def told(name: str, logs: Logs, changed: Mapping[str, object] = MappingProxyType({})) -> Told:
+def reported(name: str, logs: Logs, changed: Mapping[str, object] = MappingProxyType({})) -> Told:
     """Every finding of a changed recording."""
     return _told(replayed_logs(name, logs, changed=changed))
 
@@ -40,7 +40,7 @@ def _told(replays: Mapping[Group, Replay]) -> Told:
 
 def beyond(name: str, logs: Logs) -> list[tuple[str, int, str]]:
     """What is found in changed logs, but not in the recording itself."""
-    return sorted((told(name, logs) - _told(replayed_recording(name))).elements(), key=lambda found: found[1])
+    return sorted((reported(name, logs) - _told(replayed_recording(name))).elements(), key=lambda found: found[1])
 
 
 def in_order(logs: Logs) -> list[Columns]:
@@ -106,12 +106,12 @@ def test_an_entry_is_never_sent_and_those_behind_it_are() -> None:
     name = "join-leave-1-4.0.8"
     # Snapshots would tell that mark-delete passed it.
     logs = [[row for row in log if row.get("snapshot") is None] for log in recorded_logs(name)]
-    untouched = told(name, logs)
+    untouched = reported(name, logs)
     for lost in spread(sent(logs)[len(sent(logs)) // 2 :]):
         changed = [[without(row, entry(lost)) for row in log if not is_dispatch(row, entry(lost))] for log in logs]
         behind = [r["seq"] for r in sent(logs) if r["key"] == lost["key"] and entry(r) > entry(lost)]
         assert behind
-        assert told(name, changed) - untouched == Counter(("replay_overtaken", seq, "violation") for seq in behind)
+        assert reported(name, changed) - untouched == Counter(("replay_overtaken", seq, "violation") for seq in behind)
 
 
 def is_dispatch(row: Columns, position: tuple[int, int]) -> bool:
@@ -206,7 +206,7 @@ def test_an_acknowledgement_is_cumulative() -> None:
         # The gaps that the oracle's rows left in the numbers are not everywhere: all are doubled to make room.
         changed = [[row | {"seq": 2 * row["seq"]} for row in log] for log in logs]
         changed[0].append(ack | {"seq": 2 * ack["seq"] + 1, "ack_type": "cumulative"})
-        found = [f for f in told(name, changed) if f[0] != "early_duplicate"]
+        found = [f for f in reported(name, changed) if f[0] != "early_duplicate"]
         assert found == [("cumulative_ack", 2 * ack["seq"] + 1, "info")]
 
 

@@ -181,11 +181,11 @@ def _explanation(
 
 @of_each(ALL)
 def test_unacknowledged_messages_differ_only_where_the_broker_miscounts(name: str) -> None:
-    told = recording(name)
-    for replay in told.replays.values():
+    reported = recording(name)
+    for replay in reported.replays.values():
         differing = [excess for excess in replay.excesses if excess.messages != 0]
-        twice, late = _sent_twice(replay), _sent_though_acknowledged(told.rows)
-        found = {excess: _explanation(told.rows, replay, twice, late, excess) for excess in differing}
+        twice, late = _sent_twice(replay), _sent_though_acknowledged(reported.rows)
+        found = {excess: _explanation(reported.rows, replay, twice, late, excess) for excess in differing}
         assert None not in found.values(), found
         agreed, compared = replay.agreement["unacked_messages"]
         # Snapshots of a moment that the trace leaves in doubt are compared as well. Where acknowledged parts count, the
@@ -198,14 +198,16 @@ def test_unacknowledged_messages_differ_only_where_the_broker_miscounts(name: st
 @pytest.mark.heavy
 @of_each(ALL)
 def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str) -> None:
-    told = recording(name)
-    for replay in told.replays.values():
-        if not _counts_parts(replay) and not (is_4_0(replay) and _mark_delete_moved(told.rows, told.rows[-1]["seq"])):
-            twice, late = _sent_twice(replay), _sent_though_acknowledged(told.rows)
+    reported = recording(name)
+    for replay in reported.replays.values():
+        if not _counts_parts(replay) and not (
+            is_4_0(replay) and _mark_delete_moved(reported.rows, reported.rows[-1]["seq"])
+        ):
+            twice, late = _sent_twice(replay), _sent_though_acknowledged(reported.rows)
             clear = [
                 e
                 for e in replay.excesses
-                if (not is_4_0(replay) or not _until(late, e)) and not _lowered_late(told.rows, replay, e)
+                if (not is_4_0(replay) or not _until(late, e)) and not _lowered_late(reported.rows, replay, e)
             ]
             assert [(e, e.messages) for e in clear] == [(e, _until(twice, e)) for e in clear]
 

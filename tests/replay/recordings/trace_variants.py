@@ -54,12 +54,12 @@ def _some_snapshots(logs: Logs, stays: Callable[[int, Columns], bool]) -> Varian
         group = row["topic"], row["subscription"]
         snapshot = json.loads(row["snapshot"])
         consumers = {consumer["consumer"]: consumer for consumer in snapshot["consumers"]}
-        said = {who: told["key_hash_ranges"] for who, told in consumers.items() if told.get("key_hash_ranges")}
+        said = {who: printed["key_hash_ranges"] for who, printed in consumers.items() if printed.get("key_hash_ranges")}
         if said or ranges[group].keys() == consumers.keys():
             known = ranges[group] | said
             ranges[group] = {who: known[who] for who in consumers if who in known}
-            for who, told in ranges[group].items():
-                consumers[who]["key_hash_ranges"] = told
+            for who, printed in ranges[group].items():
+                consumers[who]["key_hash_ranges"] = printed
         if stays(numbers[group], row):
             kept[row["seq"]] = {**row, "snapshot": json.dumps(snapshot)}
         numbers[group] += 1
@@ -127,7 +127,7 @@ def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Count
 
     Args:
         replays: of each subscription.
-        seqs: of the end of a dispatch the seq of its start, as which it is told whichever side was recorded.
+        seqs: of the end of a dispatch the seq of its start, by which findings name it, whichever side was recorded.
     """
     broken: Counter[Broken] = Counter()
     for replay in replays.values():

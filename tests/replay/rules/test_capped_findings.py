@@ -46,11 +46,11 @@ def overtaking() -> Log:
 
 def test_the_worst_are_kept_and_all_are_counted() -> None:
     replay = replayed(overtaking().rows)
-    told = {
+    reported = {
         limit: next(f for f in dispatch_findings(replay.context, limit) if f.rule == "replay_overtaken")
         for limit in (0, 1)
     }
-    assert told[0].counts == told[1].counts == {"violation": 2, "permitted": 1}
-    assert [finding.severity for finding in told[0].worst] == ["violation", "violation", "permitted"]
+    assert reported[0].counts == reported[1].counts == {"violation": 2, "permitted": 1}
+    assert [finding.severity for finding in reported[0].worst] == ["violation", "violation", "permitted"]
     # That which waited longest comes first.
-    assert [finding.entry_id for finding in told[1].worst] == [5]
+    assert [finding.entry_id for finding in reported[1].worst] == [5]

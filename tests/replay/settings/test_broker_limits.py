@@ -54,8 +54,8 @@ def test_the_smaller_threshold_counts_and_none_at_or_below_zero(
 def test_without_thresholds_the_unacked_limits_stand_in(
     unacked_each: int, unacked_all: int, expected: int | None
 ) -> None:
-    told = limits(unacked_each=unacked_each, unacked_all=unacked_all)
-    assert told.look_ahead(3) == expected
+    reported = limits(unacked_each=unacked_each, unacked_all=unacked_all)
+    assert reported.look_ahead(3) == expected
 
 
 def test_the_unacked_limits_do_not_lower_a_threshold() -> None:
@@ -70,9 +70,9 @@ def test_with_nobody_connected_the_unacked_limit_of_the_subscription_stands_in()
 @pytest.mark.parametrize(("version", "settings"), [("3.0.7", {}), ("3.3.2", {}), ("4.0.8", CLASSIC)])
 def test_dispatchers_of_recently_joined_consumers_have_none(version: str, settings: dict[str, object]) -> None:
     # Also not through the unacked limits, which these brokers do have.
-    told = limits_on(version, settings)
-    assert told.unacked_per_consumer == 50_000
-    assert told.look_ahead(3) is None
+    reported = limits_on(version, settings)
+    assert reported.unacked_per_consumer == 50_000
+    assert reported.look_ahead(3) is None
 
 
 def test_the_classic_dispatcher_heeds_no_threshold_that_the_broker_has() -> None:

@@ -44,8 +44,8 @@ def test_the_claimed_limit_is_contradicted_once_and_nothing_is_a_violation() -> 
     found = tables(None)["violations"]
     assert {row["severity"] for row in found} == {"not_provable"}
     (row,) = (row for row in found if row["rule"] == "settings_mismatch")
-    told = json.loads(row["detail"])
-    assert (told["setting"], told["claimed"], told["claimed_by"]) == (LIMIT, "40", "trace.json")
+    reported = json.loads(row["detail"])
+    assert (reported["setting"], reported["claimed"], reported["claimed_by"]) == (LIMIT, "40", "trace.json")
     assert {row["rule"] for row in found} == {"settings_mismatch", "unacked_limit"}
 
 
@@ -59,5 +59,5 @@ def test_with_what_is_in_force_nothing_is_found() -> None:
 
 def test_a_row_that_claims_as_little_is_contradicted_as_trace_json_is() -> None:
     (row,) = (row for row in tables("39")["violations"] if row["rule"] == "settings_mismatch")
-    told = json.loads(row["detail"])
-    assert (told["claimed"], told["claimed_by"], told["claimed_seq"]) == ("39", "settings row", 0)
+    reported = json.loads(row["detail"])
+    assert (reported["claimed"], reported["claimed_by"], reported["claimed_seq"]) == ("39", "settings row", 0)

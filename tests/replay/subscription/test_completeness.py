@@ -32,9 +32,9 @@ def test_a_complete_trace_is_judged_to_the_last_row() -> None:
     row = _partition(log)
     assert row["completeness"] == 1
     assert row["rows"] == row["rows_judged"] == len(log.rows)
-    told = {name for name, value in row.items() if value and name not in ("topic", "subscription")}
+    reported = {name for name, value in row.items() if value and name not in ("topic", "subscription")}
     answers = {"dispatches", "dispatches_judged", "order_verdict", "progress"}
-    assert told == {"completeness", "rows", "rows_judged", *answers}
+    assert reported == {"completeness", "rows", "rows_judged", *answers}
 
 
 def _unknown_consumer(log: Log) -> None:

@@ -81,7 +81,7 @@ def _pause(log: Log, pause_us: int) -> None:
     log.now_us = until_us
 
 
-# The same schedules in every run: which of two changes between two rows is told first is not pinned down.
+# The same schedules in every run: which of two changes between two rows is reported first is not pinned down.
 @pytest.mark.heavy
 @examples(300, derandomize=True)
 @given(operations, st.sampled_from(["start end", "end"]), st.integers(1, 12), st.randoms(use_true_random=False))

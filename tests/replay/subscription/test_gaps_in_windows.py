@@ -30,5 +30,5 @@ def test_windows_of_a_trace_with_gaps(name: str, events: tuple[str, ...] | None)
     cuts = [part(0.25), part(0.33), part(0.45), part(0.57), part(0.59), part(0.8)]
     windows, at_once = told_by_windows(logs, rules, cuts), folded(told_by_windows(logs, rules, []))
     assert sum(row["gaps"] for window in windows for row in window["coverage"]) > 2
-    for table, told in folded(windows).items():
-        assert told == at_once[table], f"{table} of windows cut in front of seqs {cuts}"
+    for table, reported in folded(windows).items():
+        assert reported == at_once[table], f"{table} of windows cut in front of seqs {cuts}"

@@ -63,7 +63,7 @@ def rows_of(part: OwnedRanges) -> list[Tenure]:
 
 
 def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[Tenure]:
-    """What is told of them if at a cut the epoch after it goes on."""
+    """What is reported of them if at a cut the epoch after it goes on."""
     range_ownership = RangeOwnership()
     open_then = [epoch._replace(until=None) for epoch in epochs[cut : cut + 1]]
     ended = [*range_ownership.follow([*epochs[:cut], *open_then]), *range_ownership.follow(epochs[cut:])]

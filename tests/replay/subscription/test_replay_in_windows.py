@@ -65,8 +65,8 @@ def test_recordings_in_windows(name: str) -> None:
     windows = told_by_windows(logs, rules, cuts)
     assert any(window["draining"] or window["blocking"] for window in windows[:-1]), "nothing is open at a cut"
     at_once = folded(told_by_windows(logs, rules, []))
-    for table, told in folded(windows).items():
-        assert told == at_once[table], f"{table} of windows cut in front of seqs {cuts}"
+    for table, reported in folded(windows).items():
+        assert reported == at_once[table], f"{table} of windows cut in front of seqs {cuts}"
 
 
 @pytest.mark.heavy

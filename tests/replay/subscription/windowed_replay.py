@@ -54,7 +54,7 @@ def told_by_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts
         first, behind = bounds[number], bounds[number + 1]
         part = [[row for row in log if first <= row["seq"] < behind] for log in logs]
         chunks = chunks_of(part, rules, groups=groups)
-        told: Tables = defaultdict(list)
+        reported: Tables = defaultdict(list)
         for group in groups:
             ordered = sorted(chunks[group], key=lambda chunk: chunk.first_seq)
             goes_on = number < len(bounds) - 2
@@ -62,13 +62,13 @@ def told_by_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts
                 if table == "state":
                     states[group] = columns["payload"][0]
                     continue
-                told[table] += rows_in(columns)
-        windows.append(told)
+                reported[table] += rows_in(columns)
+        windows.append(reported)
     return windows
 
 
 def folded(windows: Sequence[Tables]) -> dict[str, Any]:
-    """What the windows tell together, in a form that is equal where the same is told."""
+    """What the windows report together, in a form that is equal where they report the same."""
     together: dict[str, Any] = {}
     for table in UNION:
         together[table] = Counter(
@@ -79,7 +79,7 @@ def folded(windows: Sequence[Tables]) -> dict[str, Any]:
             if row.get("rule") != "mixed_key_batch"
         )
     for table in INTERVALS:
-        # What is open at the end of a window is told again by the next one, as open or with its end.
+        # What is open at the end of a window is reported again by the next one, as open or with its end.
         over = [row for window in windows[:-1] for row in window[table] if row["to_seq"] is not None]
         together[table] = Counter(_frozen(row) for row in [*over, *windows[-1][table]])
     for table, (key, counted) in COUNTED.items():

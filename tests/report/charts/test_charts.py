@@ -88,8 +88,8 @@ def test_waiting_adds_up_to_the_message_seconds_of_the_widest_scope() -> None:
 
 
 def test_pairs_are_ranked_by_cost_and_count_each_cause_in_one_scope() -> None:
-    told = [(p["blocker"], p["waiter"], p["cause"], p["message_seconds"]) for p in ranked_pairs(BLOCKING)]
-    assert told == [
+    reported = [(p["blocker"], p["waiter"], p["cause"], p["message_seconds"]) for p in ranked_pairs(BLOCKING)]
+    assert reported == [
         ("red #1", "all consumers", "look_ahead_limit", 400.0),
         ("red #1", "red #1", "no_permits", 90.0),
         ("red #1", "blue #2", "draining", 8.0),
@@ -211,9 +211,9 @@ def test_keys_without_dispatches_are_not_hot() -> None:
 
 def test_the_story_of_a_hash_names_who_held_it_who_joined_and_the_dispatch_at_issue() -> None:
     story = hash_story(FINDING, ASSIGNMENTS[:3], DRAINING[:1])
-    told = {(row["what"], row["lane"], row["from"], row["to"]) for row in story}
+    reported = {(row["what"], row["lane"], row["from"], row["to"]) for row in story}
     # The events are 201 apart, so 24 more on both sides are in the window.
-    assert told == {
+    assert reported == {
         ("owns", "red #1", 876, 1_000),
         ("owns", "red #1", 1_000, 1_125),
         ("owns", "blue #2", 1_000, 1_125),
@@ -228,8 +228,8 @@ def test_the_story_of_a_hash_names_who_held_it_who_joined_and_the_dispatch_at_is
 def test_an_overtaken_entry_waits_and_is_held_by_nobody() -> None:
     overtaken = {**FINDING, "rule": "replay_overtaken", "other_consumer": None, "evidence": ["seq 900: 7:1 published"]}
     story = hash_story(overtaken, [])
-    told = [(row["what"], row["lane"], row["from"], row["to"]) for row in story]
-    assert told == [
+    reported = [(row["what"], row["lane"], row["from"], row["to"]) for row in story]
+    assert reported == [
         ("waits", "waiting", 900, 1_101),
         ("event", "waiting", 900, 900),
         ("finding", "blue #2", 1_101, 1_101),
