@@ -142,7 +142,7 @@ def test_auto_split_vectors() -> None:
 
 @pytest.mark.parametrize("profile", ["pulsar-3.0.7", "pulsar-3.0.14", "pulsar-3.3.9"])
 def test_exclusive_ranges_of_3x_take_a_hash_modulo_65536(profile: str) -> None:
-    """contract 1.3, 2.4; not executed for 3.0.14 and 3.3.9, of which no jar was read."""
+    """contract 1.3, 2.4; no jar of 3.0.14 or 3.3.9 was read or executed."""
     sticky = make_selector("exclusive", profile=profile)
     sticky.add(1, "c1", [(10, 20)])
     hashes = [3 * 65_536 + 9, 3 * 65_536 + 10, 65_536 + 20, 65_536 + 21]

@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, 
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
-from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.assignment.selectors.selector import SlotSelector
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.errors import AssignmentError
 
@@ -25,28 +25,18 @@ _S = TypeVar("_S", bound="AutoSplit")
 
 
 @checkpointed("auto_split")
-class AutoSplit(Selector):
+class AutoSplit(SlotSelector):
     """Adjacent intervals (lower, upper] with one owner each; the lowest also contains 0.
 
     The order of joins and leaves matters, names do not. Each join or leave changes at most one other consumer.
     """
 
-    __slots__ = ("_modulus", "_owners", "_uppers")
+    __slots__ = ("_owners", "_uppers")
 
     def __init__(self, modulus: int = 0) -> None:
-        """Starts without consumers.
-
-        Args:
-            modulus: the number by which a hash is reduced before the look-up (3.x); 0 if it is a slot already.
-        """
-        super().__init__()
-        self._modulus = modulus
+        super().__init__(modulus)
         self._uppers: list[int] = []
         self._owners: list[int] = []
-
-    def emptied(self) -> "AutoSplit":
-        """A selector of the same settings without consumers."""
-        return AutoSplit(self._modulus)
 
     def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, from 0 to 65536."""
@@ -58,7 +48,7 @@ class AutoSplit(Selector):
 
     def select(self, sticky_hash: int) -> int | None:
         """The consumer of the interval that the hash lies in."""
-        at = bisect_left(self._uppers, sticky_hash % self._modulus if self._modulus else sticky_hash)
+        at = bisect_left(self._uppers, self._slot(sticky_hash))
         return self._owners[at] if at < len(self._owners) else None
 
     def routing(self) -> Routing:

@@ -9,34 +9,24 @@ from itertools import pairwise
 from dispatch_audit.pipeline.assignment.ranges.membership_change import DeclaredRanges
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
-from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.assignment.selectors.selector import SlotSelector
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.errors import AssignmentError
 
 
 @checkpointed("exclusive")
-class Exclusive(Selector):
+class Exclusive(SlotSelector):
     """Disjoint ranges; a hash outside of all of them goes to nobody.
 
     A join or leave moves no hash between consumers. In a conflict the broker also checks whether the other consumer is
     still connected; this is not known here, so the caller has to remove a dead consumer before.
     """
 
-    __slots__ = ("_modulus", "_ranges")
+    __slots__ = ("_ranges",)
 
     def __init__(self, modulus: int = 0) -> None:
-        """Starts without consumers.
-
-        Args:
-            modulus: the number by which a hash is reduced before the look-up (3.x); 0 if it is a slot already.
-        """
-        super().__init__()
-        self._modulus = modulus
+        super().__init__(modulus)
         self._ranges: list[HashRangeOf] = []
-
-    def emptied(self) -> "Exclusive":
-        """A selector of the same settings without consumers."""
-        return Exclusive(self._modulus)
 
     def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, as they were declared."""
@@ -44,7 +34,7 @@ class Exclusive(Selector):
 
     def select(self, sticky_hash: int) -> int | None:
         """The consumer that declared a range with this hash."""
-        slot = sticky_hash % self._modulus if self._modulus else sticky_hash
+        slot = self._slot(sticky_hash)
         found = self._range_from(slot)
         return found[2] if found is not None and slot <= found[1] else None
 

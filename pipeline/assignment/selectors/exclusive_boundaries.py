@@ -12,37 +12,27 @@ from dispatch_audit.pipeline.assignment.ranges.membership_change import Declared
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
 from dispatch_audit.pipeline.assignment.selectors.exclusive import checked_ranges, conflict
-from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.assignment.selectors.selector import SlotSelector
 from dispatch_audit.pipeline.checkpointed import checkpointed
 
 _S = TypeVar("_S", bound="ExclusiveBoundaries")
 
 
 @checkpointed("exclusive_boundaries")
-class ExclusiveBoundaries(Selector):
+class ExclusiveBoundaries(SlotSelector):
     """Starts and ends of the declared ranges in one ascending list, with their consumers.
 
     A hash goes to the consumer of the boundary below it if that consumer also has the boundary above. So a gap between
     two ranges of one consumer is routed to it, until another consumer declares a range in the gap.
     """
 
-    __slots__ = ("_boundaries", "_declared", "_modulus", "_owners")
+    __slots__ = ("_boundaries", "_declared", "_owners")
 
     def __init__(self, modulus: int = 0) -> None:
-        """Starts without consumers.
-
-        Args:
-            modulus: the number by which a hash is reduced before the look-up (3.x); 0 if it is a slot already.
-        """
-        super().__init__()
-        self._modulus = modulus
+        super().__init__(modulus)
         self._boundaries: list[int] = []
         self._owners: list[int] = []
         self._declared: dict[int, DeclaredRanges] = {}
-
-    def emptied(self) -> "ExclusiveBoundaries":
-        """A selector of the same settings without consumers."""
-        return ExclusiveBoundaries(self._modulus)
 
     def ranges(self) -> ReportedRanges:
         """The ranges as the broker reports them: ascending, the boundaries taken two by two.
@@ -56,7 +46,7 @@ class ExclusiveBoundaries(Selector):
 
     def select(self, sticky_hash: int) -> int | None:
         """The consumer that has both the boundary below (or at) the hash and the one above (or at) it."""
-        slot = sticky_hash % self._modulus if self._modulus else sticky_hash
+        slot = self._slot(sticky_hash)
         below = bisect_right(self._boundaries, slot) - 1
         above = bisect_left(self._boundaries, slot)
         if below < 0 or above == len(self._boundaries) or self._owners[below] != self._owners[above]:

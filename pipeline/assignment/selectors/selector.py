@@ -20,6 +20,7 @@ OwnerOf = Callable[[int, int], int]
 """The consumer that owns the hashes between two bounds, inclusive; `NOBODY`: not known."""
 
 _S = TypeVar("_S", bound="Selector")
+_Slots = TypeVar("_Slots", bound="SlotSelector")
 
 
 class Selector(ABC):
@@ -162,6 +163,28 @@ class Selector(ABC):
     @abstractmethod
     def _withdraw(self, consumer: int) -> None:
         """Removes the hashes of a consumer that `_place` accepted."""
+
+
+class SlotSelector(Selector):
+    """Routes slots: in 3.x a hash has to be reduced to one before the look-up."""
+
+    __slots__ = ("_modulus",)
+
+    def __init__(self, modulus: int = 0) -> None:
+        """Starts without consumers.
+
+        Args:
+            modulus: the number by which a hash is reduced before the look-up (3.x); 0 if it is a slot already.
+        """
+        super().__init__()
+        self._modulus = modulus
+
+    def emptied(self: _Slots) -> _Slots:
+        """A selector of the same settings without consumers."""
+        return type(self)(self._modulus)
+
+    def _slot(self, sticky_hash: int) -> int:
+        return sticky_hash % self._modulus if self._modulus else sticky_hash
 
 
 def with_change(selector: Selector, change: Change) -> Selector:
