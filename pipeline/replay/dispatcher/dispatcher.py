@@ -138,7 +138,7 @@ class Dispatcher:
         common["counts_indexes"] = counts_indexes
         common["publish_skew_us"] = policy.skew_us
         take_limits(self._state, monitor.in_force)
-        self._out = new_output(_FINDINGS_ROOM, 2 * _SLOTS, 2 * _SLOTS)
+        self._out = new_output(_FINDINGS_ROOM, _SLOTS, _SLOTS)
         self._collector = FindingCollector(exceptions)
         self._without_publish_reported = 0
         self._contradicted: list[ContradictedLimit] = []
@@ -567,7 +567,7 @@ class Dispatcher:
             self._drain_output()
             # Free the old buffers first; both would double the memory.
             del self._out
-            self._out = new_output(_FINDINGS_ROOM, 2 * hashes, 2 * entries)
+            self._out = new_output(_FINDINGS_ROOM, hashes, entries)
 
     def _drain_output(self) -> None:
         out: Output = self._out

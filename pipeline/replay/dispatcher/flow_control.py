@@ -43,6 +43,13 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
 
 
 @compiled
+def count_as_maybe_skipped(state: State, consumer: int, messages: int) -> None:
+    """Counts messages that a consumer holds as perhaps skipped: some releases go on to count them (E6)."""
+    state.consumers[consumer].maybe_skipped += messages
+    state.consumers[consumer].uncounted += messages
+
+
+@compiled
 def _blocked(unacked: int, limit: int, before: int) -> int:
     """Whether reads are blocked: from the limit on, until less than half of it is left, or there is none any more."""
     if limit <= 0:

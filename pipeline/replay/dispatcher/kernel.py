@@ -70,7 +70,7 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
     """
     events = rows.events
     for i in range(start, events.code.size):
-        if nearly_full(out, state.hashes.size) or out.stop[0] != 0:
+        if nearly_full(out, state.hashes.size, state.entries.size) or out.stop[0] != 0:
             return i
         if events.ts_us[i] >= state.waits.common[0].next_sample_ts:
             out.stop[0] = SAMPLE

@@ -6,6 +6,7 @@ by looking ahead (`timeline`).
 
 from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_slot, is_kept_for_a_read
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     begin_waiting,
     remove_pending,
@@ -129,10 +130,9 @@ def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
         if waits:
             enqueue(state, slot)
     for consumer in range(state.consumers.size):
-        # Some releases go on to count what was skipped, and none unblocks a consumer that way (E6).
+        # None of the releases unblocks a consumer that way.
         newly = state.consumers[consumer].unacked - state.consumers[consumer].maybe_skipped
-        state.consumers[consumer].uncounted += newly
-        state.consumers[consumer].maybe_skipped += newly
+        count_as_maybe_skipped(state, consumer, newly)
 
 
 @compiled

@@ -6,13 +6,14 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 """
 
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, free_entry
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
 from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, WITHDRAWN, Output
+from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US, State
 
@@ -116,12 +117,10 @@ def _passed_by_broker(state: State, out: Output, slot: int, point: TracePoint) -
     The broker expires messages by their TTL and evicts them by a quota of the backlog, without a request (E6).
     """
     entries, common, holder = state.entries, state.common, state.entries[slot].holder
-    if out.filled[WITHDRAWN] < out.withdrawn.size:
-        withdraw(state, out, slot, common[0].shown_ts, point.seq)
+    withdraw(state, out, slot, common[0].shown_ts, point.seq)
     if holder >= 0:
         entries[slot].marks |= Mark.MAYBE_SKIPPED
-        state.consumers[holder].maybe_skipped += entries[slot].unacked
-        state.consumers[holder].uncounted += entries[slot].unacked
+        count_as_maybe_skipped(state, holder, entries[slot].unacked)
         common[0].skip_begun_ts = max(common[0].skip_begun_ts, common[0].shown_ts)
 
 

@@ -250,28 +250,28 @@ WITHDRAWN: Final = 3
 INTERVALS: Final = 4
 
 
-def new_output(findings: int, episodes: int, unsent: int) -> Output:
-    """An empty output with room for that many records of each kind."""
+def new_output(findings: int, hashes: int, entries: int) -> Output:
+    """An empty output with room for so many findings, and for what one event may add of all hashes and all entries."""
     return Output(
         findings=np.zeros(findings, dtype=FINDING).view(np.recarray),
-        episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
-        unsent=np.zeros(unsent, dtype=np.int64),
-        withdrawn=np.zeros(findings, dtype=WITHDRAWAL).view(np.recarray),
+        episodes=np.zeros(2 * hashes, dtype=EPISODE).view(np.recarray),
+        unsent=np.zeros(2 * entries, dtype=np.int64),
+        withdrawn=np.zeros(findings + entries, dtype=WITHDRAWAL).view(np.recarray),
         # Of a hash one call may end two waits and report two entries as starved.
-        intervals=np.zeros(2 * episodes, dtype=INTERVAL).view(np.recarray),
+        intervals=np.zeros(4 * hashes, dtype=INTERVAL).view(np.recarray),
         filled=np.zeros(5, dtype=np.int64),
         stop=np.zeros(1, dtype=np.int64),
     )
 
 
 @compiled
-def nearly_full(out: Output, hashes: int) -> bool:
-    """Whether one more event might not fit; an event may end one episode of every hash."""
+def nearly_full(out: Output, hashes: int, entries: int) -> bool:
+    """Whether one more event might not fit; an event may end one episode of every hash, and withdraw every entry."""
     return bool(
         out.filled[FINDINGS] + PER_EVENT > out.findings.size
         or out.filled[EPISODES] > out.episodes.size - hashes
         or out.filled[UNSENT] + 2 * PER_EVENT > out.unsent.size
-        or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn.size
+        or out.filled[WITHDRAWN] > out.withdrawn.size - entries
         or out.filled[INTERVALS] + PER_EVENT > out.intervals.size - hashes
     )
 

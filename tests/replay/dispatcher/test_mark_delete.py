@@ -295,3 +295,27 @@ def test_what_waits_below_a_snapshot_waits_no_longer() -> None:
     (episode,) = replayed(log.rows).episodes
     # Entry 2 alone waits for that second.
     assert 1_000_000 <= episode.waited_us < 1_100_000
+
+
+def _two_holders(log: Log) -> int:
+    return sum(rule == "single_holder" for rule, _ in replayed(log.rows).violated)
+
+
+def test_a_snapshot_that_passed_many_entries_withdraws_every_finding_about_them() -> None:
+    entries = 1_200
+    log = Log()
+    log.join(1)
+    for entry in range(2 * entries):
+        log.publish(entry, b"key-%d" % (entry % entries))
+    for entry in range(entries):
+        log.dispatch(1, entry, b"key-%d" % entry)
+    log.now_us += 200_000
+    log.stats("1:-1")
+    log.join(2)
+    log.now_us += 200_000
+    for entry in range(entries):
+        log.dispatch(2, entries + entry, b"key-%d" % entry)
+    assert _two_holders(log) == entries
+    log.now_us += 200_000
+    log.stats(f"1:{entries - 1}")
+    assert _two_holders(log) == 0
