@@ -8,7 +8,6 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
-    DELAYED_DELIVERY,
     READ_BATCH,
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
@@ -24,9 +23,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     CLAIM_DISREGARDED,
     CLAIM_STANDS,
     COMMON,
-    DELAYS_CLAIMED_OFF,
-    DELAYS_OFF,
-    DELAYS_ON,
     State,
 )
 
@@ -82,7 +78,7 @@ class ContradictedLimit(NamedTuple):
 
 
 def take_limits(state: State, in_force: SettingsInForce) -> None:
-    """Takes over the limits that are in force, but for those that are disregarded; and whether delays are heeded."""
+    """Takes over the limits that are in force, but for those that are disregarded."""
     common = record_of(state.common, COMMON)
     for limited, (name, at_most, blocks_at, said, _) in enumerate(_LIMITS):
         known = in_force.is_known(name)
@@ -93,9 +89,6 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
             # Where the limit is unknown, the former one still explains why the broker holds back.
             common[blocks_at] = in_force.lowest(name) if stands else 0
     common["read_batch_max"] = in_force.highest(READ_BATCH)
-    common["delays"] = DELAYS_ON
-    if in_force.is_off(DELAYED_DELIVERY):
-        common["delays"] = DELAYS_OFF if in_force.of(DELAYED_DELIVERY).said_by_row else DELAYS_CLAIMED_OFF
 
 
 def _claim(state: Seen, limited: int) -> Any:

@@ -33,6 +33,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
@@ -58,6 +59,8 @@ from dispatch_audit.pipeline.replay.state.state import (
     CLAIM_CONTRADICTED,
     COMMON,
     CONSUMER,
+    DELAYS_CLAIMED_OFF,
+    DELAYS_OFF,
     DELAYS_ON,
     LEAVING,
     RESTARTED,
@@ -72,9 +75,9 @@ _all_hashes_served = EntryPoint(ownership.all_hashes_served)
 _change_owners = EntryPoint(ownership.change_owners)
 _close = EntryPoint(leave_and_reset.close)
 _end_delays = EntryPoint(end_delays)
-_heed_delays = EntryPoint(heed_delays)
 _consumer_left = EntryPoint(leave_and_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
+_heed_delays = EntryPoint(heed_delays)
 _remap = EntryPoint(draining.remap)
 _replay_rows = EntryPoint(kernel.replay)
 _note_capacity = EntryPoint(note_capacity)
@@ -137,7 +140,7 @@ class Dispatcher:
         common = record_of(self._state.common, COMMON)
         common["counts_indexes"] = counts_indexes
         common["publish_skew_us"] = policy.skew_us
-        take_limits(self._state, monitor.in_force)
+        self._take_settings(0)
         self._out = new_output(_FINDINGS_ROOM, _SLOTS, _SLOTS)
         self._collector = FindingCollector(exceptions)
         self._without_publish_reported = 0
@@ -490,13 +493,19 @@ class Dispatcher:
         self.monitor.members_change(self._state, at, BY_SETTINGS)
         yield
         self.monitor.settings_changed()
-        heeded = common_of(self._state)["delays"] == DELAYS_ON
-        take_limits(self._state, self.monitor.in_force)
-        if not heeded and common_of(self._state)["delays"] == DELAYS_ON:
-            _heed_delays(self._state, at.ts_us)
+        self._take_settings(at.ts_us)
         self._limit_look_ahead()
         for index in np.flatnonzero(self._state.consumers.connected).tolist():
             self._note_capacity(index, at, BY_SETTINGS)
+
+    def _take_settings(self, ts_us: int) -> None:
+        in_force, common = self.monitor.in_force, record_of(self._state.common, COMMON)
+        take_limits(self._state, in_force)
+        if in_force.is_off(DELAYED_DELIVERY):
+            common["delays"] = DELAYS_OFF if in_force.of(DELAYED_DELIVERY).said_by_row else DELAYS_CLAIMED_OFF
+        elif common["delays"] != DELAYS_ON:
+            common["delays"] = DELAYS_ON
+            _heed_delays(self._state, ts_us)
 
     def judge_anew(self, setting: str) -> None:
         """Judges by a limit of unacknowledged messages again, because a row says another one."""
