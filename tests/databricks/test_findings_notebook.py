@@ -74,8 +74,8 @@ def test_on_databricks_widgets_say_which_tables_are_shown(in_a_checkout: dict[st
     made: list[str] = []
     shown: list[pd.DataFrame] = []
     widgets = types.SimpleNamespace(text=lambda name, default: made.append(name), get=values.__getitem__)
-    printed = run(dbutils=types.SimpleNamespace(widgets=widgets), display=shown.append)
+    returned = run(dbutils=types.SimpleNamespace(widgets=widgets), display=shown.append)
     assert made == ["trace", "target", "profile"]
-    assert printed["run_key"] == in_a_checkout["run_key"]
+    assert returned["run_key"] == in_a_checkout["run_key"]
     assert len(shown) == 5
     assert all(isinstance(table, pd.DataFrame) and len(table) for table in shown)

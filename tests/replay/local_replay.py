@@ -195,10 +195,10 @@ class Log:
     def stats(self, mark_delete_position: str) -> int:
         return self.snapshot(mark_delete_position=mark_delete_position)
 
-    def snapshot(self, *consumers: Mapping[str, object], **printed: object) -> int:
+    def snapshot(self, *consumers: Mapping[str, object], **values: object) -> int:
         """What the broker says of itself, under the names of TRACE_FORMAT; what is not given is absent."""
         listed = {"consumers": consumers} if consumers else {}
-        return self.write("stats", snapshot=json.dumps({**listed, **printed}))
+        return self.write("stats", snapshot=json.dumps({**listed, **values}))
 
 
 def send(log: Log, entries: Iterable[int]) -> list[int]:
@@ -210,9 +210,9 @@ def send(log: Log, entries: Iterable[int]) -> list[int]:
     return seqs
 
 
-def reported(consumer: int, **printed: object) -> dict[str, object]:
+def reported(consumer: int, **values: object) -> dict[str, object]:
     """What a snapshot says of one consumer."""
-    return {"consumer": consumer, **printed}
+    return {"consumer": consumer, **values}
 
 
 class Wait(NamedTuple):
@@ -345,8 +345,8 @@ class Replay:
     def weighed(self) -> Counter[tuple[str, str]]:
         """How many findings there are by rule and severity, of dispatches, of what was stuck and of snapshots."""
         sources = (dispatch_findings, stuck_findings, mismatch_findings, counter_findings)
-        printed = [of_rule for source in sources for of_rule in source(self.context)]
-        return Counter({(r.rule, severity): n for r in printed for severity, n in r.counts.items() if n})
+        of_rules = [of_rule for source in sources for of_rule in source(self.context)]
+        return Counter({(r.rule, severity): n for r in of_rules for severity, n in r.counts.items() if n})
 
     @property
     def violated(self) -> list[tuple[str, int]]:

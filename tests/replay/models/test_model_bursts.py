@@ -28,13 +28,13 @@ UNJUDGED_MAX: Final = 0.02
 def _require_faultless(outcomes: list[tuple[int, Outcome]]) -> None:
     faults: Counter[str] = Counter()
     seeds: dict[str, int] = {}
-    for seed, audit_of in outcomes:
+    for seed, audit in outcomes:
         kinds = [
-            *audit_of.broken,
-            *["refused rows"] * bool(audit_of.refused),
-            *["wrong epochs"] * bool(audit_of.epochs.wrong),
+            *audit.broken,
+            *["refused rows"] * bool(audit.refused),
+            *["wrong epochs"] * bool(audit.epochs.wrong),
         ]
-        kinds += ["entries not acknowledged"] * bool(audit_of.unacknowledged)
+        kinds += ["entries not acknowledged"] * bool(audit.unacknowledged)
         faults.update(kinds)
         for kind in kinds:
             seeds.setdefault(kind, seed)
@@ -44,8 +44,8 @@ def _require_faultless(outcomes: list[tuple[int, Outcome]]) -> None:
 @examples(60, derandomize=True)
 @given(st.randoms(use_true_random=False))
 def test_a_small_burst_breaks_nothing(rng: Random) -> None:
-    audit_of = outcome(rng, drawn(rng, changes_max=6))
-    assert audit_of.faultless, audit_of
+    audit = outcome(rng, drawn(rng, changes_max=6))
+    assert audit.faultless, audit
 
 
 def test_who_is_listed_behind_a_seek_that_closed_nobody_joined_behind_it() -> None:
@@ -76,9 +76,9 @@ def test_changes_that_do_not_overlap_are_all_known() -> None:
     # The model and the measure: here nothing is to be guessed, and the broker is found to keep its promise.
     for seed in range(share_of(SOME // 2)):
         rng = Random(seed)
-        audit_of = outcome(rng, replace(drawn(rng), sides="exact", reset=""))
-        assert audit_of.faultless, (seed, audit_of)
-        assert (audit_of.epochs.undecided, audit_of.unjudged) == (0, 0)
+        audit = outcome(rng, replace(drawn(rng), sides="exact", reset=""))
+        assert audit.faultless, (seed, audit)
+        assert (audit.epochs.undecided, audit.unjudged) == (0, 0)
 
 
 @pytest.mark.heavy
@@ -86,11 +86,11 @@ def test_snapshots_after_each_change_leave_little_undecided() -> None:
     undecided = epochs = unjudged = dispatches = 0
     for seed in range(SOME // 2):
         rng = Random(seed)
-        audit_of = outcome(rng, drawn(rng, ["after each change"]))
-        undecided += audit_of.epochs.undecided
-        epochs += audit_of.epochs.right + audit_of.epochs.undecided + len(audit_of.epochs.wrong)
-        unjudged += audit_of.unjudged
-        dispatches += audit_of.dispatches
+        audit = outcome(rng, drawn(rng, ["after each change"]))
+        undecided += audit.epochs.undecided
+        epochs += audit.epochs.right + audit.epochs.undecided + len(audit.epochs.wrong)
+        unjudged += audit.unjudged
+        dispatches += audit.dispatches
     print(f"\nundecided: {undecided} of {epochs} epochs; not judged: {unjudged} of {dispatches} dispatches")
     assert min(epochs, dispatches) > 10 * SOME
     assert undecided <= UNDECIDED_MAX * epochs

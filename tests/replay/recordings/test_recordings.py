@@ -131,15 +131,15 @@ def verdicts(name: str) -> list[tuple[str, int, FindingVerdict]]:
 def test_findings_are_those_that_the_labels_name(name: str) -> None:
     # What the broker dropped, perhaps or for certain, the labels count neither as held nor as settled (E6).
     dropped = [("single_holder", "E6"), ("early_duplicate", "E6")]
-    printed = [(rule, seq) for rule, seq, v in verdicts(name) if (rule, v.permitted_by) not in dropped]
+    judged = [(rule, seq) for rule, seq, v in verdicts(name) if (rule, v.permitted_by) not in dropped]
     for rule, label in LABELS.items():
-        assert sorted(seq for r, seq in printed if r == rule) == labelled(name, label), rule
+        assert sorted(seq for r, seq in judged if r == rule) == labelled(name, label), rule
     overtakes = labelled(name, "overtakes")
     two_holders = {seq for rule, seq in found(name) if rule == "single_holder"}
-    overtaking = {seq for rule, seq in printed if rule in OVERTAKING}
+    overtaking = {seq for rule, seq in judged if rule in OVERTAKING}
     # To overtake one that another consumer holds is to be the second holder.
     assert sorted(overtaking | (two_holders & set(overtakes)) | set(kept_by_its_consumer(name))) == overtakes
-    assert {rule for rule, _ in printed} <= {*LABELS, *OVERTAKING, *UNLABELLED}
+    assert {rule for rule, _ in judged} <= {*LABELS, *OVERTAKING, *UNLABELLED}
 
 
 @of_each(ALL)
@@ -147,16 +147,16 @@ def test_findings_weigh_what_they_must(name: str) -> None:
     found = verdicts(name)
     overtakes = set(labelled(name, "overtakes"))
     rules_of = {rule: [rule] for rule in LABELS} | {"overtakes": [*OVERTAKING, "single_holder"]}
-    for printed, rules in rules_of.items():
+    for expectation, rules in rules_of.items():
         counted: dict[str, set[int]] = {"violation": set(), "permitted": set()}
         for rule, seq, verdict in found:
-            if rule in rules and (printed != "overtakes" or seq in overtakes):
+            if rule in rules and (expectation != "overtakes" or seq in overtakes):
                 severity = "violation" if verdict.severity == "known_bug" else verdict.severity
                 counted[severity].add(seq)
-        if printed == "overtakes":
+        if expectation == "overtakes":
             counted["permitted"] |= set(kept_by_its_consumer(name))
-        for severity, count in read(name, "expect.json")[printed].items():
-            assert len(counted[severity]) == count, (printed, severity)
+        for severity, count in read(name, "expect.json")[expectation].items():
+            assert len(counted[severity]) == count, (expectation, severity)
 
 
 @of_each(ALL)

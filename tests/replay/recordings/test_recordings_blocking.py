@@ -95,7 +95,7 @@ def test_hashes_counted_twice_are_stuck_and_nothing_else(name: str) -> None:
 @of_each(STUCK)
 def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> None:
     (replay,) = replays(name)
-    found = [one for printed in stuck_findings(replay.context) for one in printed.worst]
+    found = [one for of_rule in stuck_findings(replay.context) for one in of_rule.worst]
     assert len(found) == STUCK[name][0]
     for finding in found:
         assert (finding.severity, finding.known_bugs) == ("known_bug", ("#23845",))
@@ -106,7 +106,7 @@ def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> Non
 def test_later_brokers_leave_nothing_behind(name: str) -> None:
     for replay in replays(name):
         assert replay.passed_over == []
-        assert [printed.counts for printed in stuck_findings(replay.context)] == [{}, {}]
+        assert [of_rule.counts for of_rule in stuck_findings(replay.context)] == [{}, {}]
 
 
 @of_each(ALL)

@@ -40,8 +40,8 @@ def log() -> Log:
     log = Log()
     log.join(1)
     log.join(2)
-    for printed in ([[32769, 65536]], None, None, [[0, 65536]]):
-        log.snapshot(reported(1, **({} if printed is None else {"key_hash_ranges": printed})), seq_begin=4, seq_end=4)
+    for ranges in ([[32769, 65536]], None, None, [[0, 65536]]):
+        log.snapshot(reported(1, **({} if ranges is None else {"key_hash_ranges": ranges})), seq_begin=4, seq_end=4)
     log.publish(0, LOW)
     log.publish(1, HIGH)
     log.dispatch(2, 0, LOW)
@@ -63,7 +63,7 @@ def _sides(rows: list[Columns], *events: str) -> list[tuple[str, str]]:
 def test_snapshots_that_stay_name_the_ranges_that_were_last_named(log: Log) -> None:
     def ranges(rows: list[Columns]) -> list[object]:
         snapshots = [json.loads(row["snapshot"]) for row in rows if row["event"] == "stats"]
-        return [consumer.get("key_hash_ranges") for printed in snapshots for consumer in printed["consumers"]]
+        return [consumer.get("key_hash_ranges") for snapshot in snapshots for consumer in snapshot["consumers"]]
 
     assert ranges(_left(log, "every tenth snapshot")) == [[[32769, 65536]]]
     assert ranges(_left(log, "no snapshot")) == []

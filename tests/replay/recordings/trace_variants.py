@@ -54,12 +54,12 @@ def _some_snapshots(logs: Logs, stays: Callable[[int, Columns], bool]) -> Varian
         group = row["topic"], row["subscription"]
         snapshot = json.loads(row["snapshot"])
         consumers = {consumer["consumer"]: consumer for consumer in snapshot["consumers"]}
-        said = {who: printed["key_hash_ranges"] for who, printed in consumers.items() if printed.get("key_hash_ranges")}
+        said = {who: of_one["key_hash_ranges"] for who, of_one in consumers.items() if of_one.get("key_hash_ranges")}
         if said or ranges[group].keys() == consumers.keys():
             known = ranges[group] | said
             ranges[group] = {who: known[who] for who in consumers if who in known}
-            for who, printed in ranges[group].items():
-                consumers[who]["key_hash_ranges"] = printed
+            for who, of_one in ranges[group].items():
+                consumers[who]["key_hash_ranges"] = of_one
         if stays(numbers[group], row):
             kept[row["seq"]] = {**row, "snapshot": json.dumps(snapshot)}
         numbers[group] += 1

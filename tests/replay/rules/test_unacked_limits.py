@@ -57,9 +57,9 @@ def test_a_limit_that_the_broker_passes_again_and_again_is_not_its_own(log: Log)
     assert set(severities(replay)) == {"not_provable"}
     (row,) = mismatches(log)
     assert row["severity"] == "not_provable"
-    printed = json.loads(str(row["detail"]))
-    assert printed["setting"] == "maxUnackedMessagesPerConsumer"
-    assert (printed["claimed"], printed["claimed_by"], printed["shown"]) == ("4", "trace.json", "at least 6")
+    detail = json.loads(str(row["detail"]))
+    assert detail["setting"] == "maxUnackedMessagesPerConsumer"
+    assert (detail["claimed"], detail["claimed_by"], detail["shown"]) == ("4", "trace.json", "at least 6")
     # It is judged by no more.
     assert len(severities(replay)) == 5
 

@@ -20,13 +20,19 @@ def _sent(log: Log, consumer: int, entry: int) -> int:
     return seq
 
 
-def _seek_around_join(between: Callable[[Log], object], closed: bool = False) -> Log:
-    """The join of 2 begins before the seek and ends after it."""
+def _with_entries() -> Log:
+    """A second after consumer 1 has joined and sixty entries were published."""
     log = Log()
     log.join(1)
     for entry in range(60):
         log.publish(entry, KEYS[entry % 3])
     log.now_us += 1_000_000
+    return log
+
+
+def _seek_around_join(between: Callable[[Log], object], closed: bool = False) -> Log:
+    """The join of 2 begins before the seek and ends after it."""
+    log = _with_entries()
     log.join(2, phases="start")
     log.reset("seek", phases="start")
     between(log)
@@ -143,11 +149,7 @@ def test_a_snapshot_after_the_seek_shows_that_the_consumer_was_closed() -> None:
 
 def test_a_consumer_that_is_sent_to_after_a_seek_was_not_closed_by_it() -> None:
     # Its leave has a late row only, so by its rows alone it may have left before the seek as well as long after it.
-    log = Log()
-    log.join(1)
-    for entry in range(60):
-        log.publish(entry, KEYS[entry % 3])
-    log.now_us += 1_000_000
+    log = _with_entries()
     log.reset("seek", phases="start")
     log.leave(1, phases="start", reason="closed_by_broker")
     log.join(2, phases="end")
@@ -161,11 +163,7 @@ def test_a_consumer_that_is_sent_to_after_a_seek_was_not_closed_by_it() -> None:
 
 
 def test_a_join_whose_row_came_late_may_have_ended_before_the_seek_began() -> None:
-    log = Log()
-    log.join(1)
-    for entry in range(60):
-        log.publish(entry, KEYS[entry % 3])
-    log.now_us += 1_000_000
+    log = _with_entries()
     log.snapshot(reported(1, key_hash_ranges=UPPER), reported(2, key_hash_ranges=LOWER))
     log.reset("seek", phases="start")
     log.join(2, phases="end")
@@ -222,11 +220,7 @@ def test_a_dispatch_amid_the_next_join_shows_who_joined_after_the_unload() -> No
 
 
 def test_who_asks_to_join_amid_a_seek_does_not_show_that_it_has_closed_the_others() -> None:
-    log = Log()
-    log.join(1)
-    for entry in range(60):
-        log.publish(entry, KEYS[entry % 3])
-    log.now_us += 1_000_000
+    log = _with_entries()
     log.reset("seek", phases="start")
     log.join(2, phases="start")
     for entry in range(9):
@@ -245,11 +239,7 @@ def test_who_asks_to_join_amid_a_seek_does_not_show_that_it_has_closed_the_other
 
 
 def test_who_joins_amid_a_seek_and_leaves_soon_after_it_was_not_closed_by_it() -> None:
-    log = Log()
-    log.join(1)
-    for entry in range(60):
-        log.publish(entry, KEYS[entry % 3])
-    log.now_us += 1_000_000
+    log = _with_entries()
     log.reset("seek", phases="start")
     _sent(log, 1, 0)
     log.now_us += 50_000
