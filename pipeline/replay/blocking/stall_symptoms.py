@@ -165,7 +165,7 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
     if common_of(state)["starts_seen"] == 0:
         return NOBODY
     held = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)
-    written = entries["marks"] & Mark.DISPATCH_CONFIRMED != 0
+    written = entries["marks"] & Mark.DISPATCH_CONFIRMED.value != 0
     if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
         return NOBODY
     slots = np.flatnonzero(held & ~written & (entries["sent_ts"] <= before_us))
@@ -180,7 +180,7 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
 def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
     """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
     entries: Any = state.entries.view(np.ndarray)
-    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE
+    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE.value
     if reported.read_position is not None:
         return shown_as_read(state, waiting, reported.read_position)
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):

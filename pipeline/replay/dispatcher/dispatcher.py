@@ -444,7 +444,7 @@ class Dispatcher:
         """Drops what was reported up to a row, except what is newer than `recent_us` or concerns open entries."""
         self._drain_output()
         entries = self._state.entries
-        unacked = (entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED == 0)
+        unacked = (entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED.value == 0)
         self._collector.forget(reported_seq, recent_us, entries.ledger[unacked], entries.entry[unacked])
         self.monitor.forget(reported_seq, recent_us)
         self.traffic, self.peaks = DispatchCounts(), Peaks()
@@ -460,8 +460,8 @@ class Dispatcher:
         """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
         entries = self._state.entries
         marks = entries.marks[entries.ledger != UNKNOWN]
-        waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING
-        unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT
+        waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING.value
+        unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT.value
         return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
 
     def unseen(self) -> tuple[int, int, int, int, int]:

@@ -165,7 +165,7 @@ class Brackets:
         return {n for n, join in joins if join.placed and not (join.leave and join.leave.placed)}
 
     def _names_there(self) -> set[str]:
-        """The names of the consumers of which no row says that they left."""
+        """The names of the consumers that no row shows as gone."""
         return {join.row.name for number, join in self._joins.items() if number not in self._left}
 
     def _began(self, row: MembershipEvent) -> bool:
