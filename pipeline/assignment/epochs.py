@@ -6,7 +6,7 @@ change within it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
@@ -31,6 +31,10 @@ class Undecided(NamedTuple):
 
 DECIDED = Undecided((), "")
 
+ADOPTED: Final = "snapshot"
+"""The change that begins an epoch whose assignment a snapshot shows, because joins or leaves are missing."""
+_BEFORE_ROWS: Final = "the trace does not show in which order the consumers of the first snapshot joined"
+
 
 @checkpointed("epoch")
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Epoch:
     Attributes:
         number: 0 for the first; it begins with the first join.
         from_seq: the seq of the change that begins it.
-        change: the change that begins it, in words: `join c3`, `leave c1` or `reset`.
+        change: the change that begins it, in words: `join c3`, `leave c1`, `reset` or `snapshot` (`ADOPTED`).
         hashes_moved: how many hashes got another owner. Nobody counts as an owner, so the first join moves all hashes.
         owned: the assignment, in the form in which the broker reports it.
         names: the name of each connected consumer.
@@ -177,6 +181,27 @@ class AssignmentLog:
         self._selector, *self._others = possible
         self.undecided = doubtful(possible) if self._complete else ALL_HASHES
         return self._correct(perhaps_moved=True)
+
+    def adopt(self, names: Mapping[int, str], reported: ReportedRanges, seq: int) -> bool:
+        """Begins an epoch with the assignment that the broker reports, whatever joins and leaves led to it.
+
+        Args:
+            names: the name of each connected consumer.
+            reported: their ranges.
+            seq: the seq of the report.
+
+        Returns:
+            Whether the selector can give these ranges to these consumers; otherwise nothing changes.
+        """
+        selector = self._selector.emptied()
+        for consumer, name in names.items():
+            ranges = sorted(reported.by_consumer.get(consumer, ()))
+            with_change(selector, Change("join", consumer, name, ranges))
+        if not (selector.adopt(reported) or selector.agrees(reported)):
+            return False
+        self._selector, self._others, self._complete, self._names = selector, [], True, dict(names)
+        self._begin(ADOPTED, seq, Undecided(doubtful([selector]), _BEFORE_ROWS))
+        return True
 
     def take_closed(self) -> list[Epoch]:
         """The epochs that ended since the last call, in order."""

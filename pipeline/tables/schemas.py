@@ -300,7 +300,7 @@ CONSUMERS = TableSchema(
         Column("consumer", "bigint", "the consumer, as numbered in the trace"),
         _optional("consumer_name", "string", "its name as the client gave it"),
         _BROKER,
-        *_moment("joined_at", "when it joined; NULL: before the trace began", nullable=True),
+        *_moment("joined_at", "when it joined; NULL: before the trace began, or in a gap", nullable=True),
         *_moment("left_at", "when it left; NULL: still connected", nullable=True),
         _optional("leave_reason", "string", "close_consumer, connection_closed, closed_by_broker, or a reset"),
         Column("dispatched", "bigint", "entries sent to it, an entry sent again counted again"),

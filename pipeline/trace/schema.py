@@ -61,6 +61,8 @@ SNAPSHOT = _struct(
     mark_delete_position=_TEXT,
     subscription_have_pending_read=BooleanType(),
     subscription_have_pending_replay_read=BooleanType(),
+    key_shared_mode=_TEXT,
+    allow_out_of_order_delivery=BooleanType(),
     # The classic dispatcher's: a position by consumer name.
     consumers_after_mark_delete_position=MapType(_TEXT, _TEXT),
     consumers=ArrayType(CONSUMER_SNAPSHOT),

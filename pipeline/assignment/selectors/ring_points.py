@@ -19,6 +19,8 @@ _TEXTS: Mapping[RingPointText, str] = {
 }
 # The largest number of consumers with one name that is searched for in a report.
 _NAMESAKES_MAX = 1_000
+# How many more of a name than the trace shows may have joined: before it began, or in a gap.
+_UNSEEN_MAX = 16
 
 
 @checkpointed("name_indexes")
@@ -46,8 +48,8 @@ class NameIndexes:
         return index
 
     def possible(self, name: str) -> range:
-        """The indexes that a consumer of `name` can have, in any order of joins and leaves."""
-        return range(min(self._given.get(name, 0), _NAMESAKES_MAX))
+        """The indexes that a consumer of `name` can have, in any order of joins and leaves; the likelier ones first."""
+        return range(min(self._given.get(name, 0) + _UNSEEN_MAX, _NAMESAKES_MAX))
 
     def copy(self) -> "NameIndexes":
         """A copy that shares nothing that changes."""

@@ -1,6 +1,6 @@
 """The owners of the hashes of one subscription: its selector, its epochs, and the hashes whose owners are open."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.resolve import Resolved
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import SelectorKind
@@ -177,6 +178,27 @@ class HashOwners:
             self.doubts.withdraw()
             self.epochs.in_force = log.current
         return None
+
+    def adopt(self, names: Mapping[int, str], reported: ReportedRanges, at: TracePoint) -> OpenedEpoch | None:
+        """Puts the assignment in force that a snapshot shows at a point, where joins or leaves are missing.
+
+        Args:
+            names: the name of each connected consumer.
+            reported: their ranges.
+            at: the point.
+
+        Returns:
+            The epoch that begins; None: the selector cannot give these ranges to these consumers.
+        """
+        log = self._log
+        if not log.adopt(names, reported, at.seq):
+            return None
+        self.doubts.modulus = log.routing.modulus
+        self.doubts.end(at.seq)
+        if log.current is not None:
+            self.doubts.add(UndecidedRange(at.seq + 1, None, *log.current.undecided))
+        self.epochs.open(self._present())
+        return self.epochs.begin(at)
 
     def note_known(self, at: TracePoint) -> None:
         """Notes that all consumers are known from a point on, unless they were before."""

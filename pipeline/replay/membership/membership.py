@@ -17,9 +17,10 @@ from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.epoch_history import OpenedEpoch
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
+from dispatch_audit.pipeline.replay.membership.shown_members import shown_members
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.records import Ints
@@ -64,7 +65,7 @@ class Membership:
         self._skew_us = config.skew_us
         self._held = HeldRows()
         self._changes = OpenChanges(self._held, config.skew_us, config.orders.rows_max)
-        self._planned = PlannedSteps(self._held, self._changes, config.skew_us)
+        self._planned = PlannedSteps(self._held, self._changes, config.skew_us, config.complete_from_start)
         self._holds_back = False  # whether recently joined consumers get no new entries
         # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
         self._certain_us = 0
@@ -89,12 +90,15 @@ class Membership:
         self._held.push(part.events, self.owners.hashes(part.events))
         for gap in part.gaps:
             self._planned.add_gap(gap)
-        for row in part.settings:
-            self._planned.add_settings(row)
-        for event in part.membership:
-            self._planned.add_change(event)
-        for snapshot in snapshots:
-            self._planned.add_snapshot(snapshot)
+        for values in part.settings:
+            self._planned.add_settings(values)
+        # A leave after a snapshot may be of a consumer that only the snapshot shows.
+        rows: list[MembershipEvent | Snapshot] = [*part.membership, *snapshots]
+        for row in sorted(rows, key=lambda row: row.seq):
+            if isinstance(row, Snapshot):
+                self._planned.add_snapshot(row)
+            else:
+                self._planned.add_change(row)
         yield from self._settle(final=False)
 
     def pass_time(self, now_us: int) -> Iterator[steps.Step]:
@@ -161,8 +165,11 @@ class Membership:
     def _open_dispatcher(self, cluster: Sequence[Bracket]) -> Iterator[steps.Step]:
         """Chooses the selector for the changes that come next, if the first consumer of a dispatcher is among them."""
         join = next((change.row for change in cluster if change.row.kind == "join"), None)
-        if join is None or self.owners.has_consumers:
-            return
+        if join is not None and not self.owners.has_consumers:
+            yield from self._open_as_asked(join)
+
+    def _open_as_asked(self, join: MembershipEvent) -> Iterator[steps.Step]:
+        """Chooses the selector and the policy for which the first consumer of a dispatcher asks."""
         draining, in_order = self._config.profile.dispatcher == "draining", not join.out_of_order
         self._holds_back = not draining and in_order
         rehashed = self.owners.choose_selector(join.sticky)
@@ -188,6 +195,8 @@ class Membership:
         if row.kind == "join":
             self.stays[row.consumer].joined = at
             yield steps.ConsumerJoined(at, row.consumer)
+        elif row.kind == "leave" and row.consumer not in self.stays:
+            yield steps.RefusedChange(row)  # no snapshot showed the assignment while it was there
         elif row.kind == "leave":
             yield from self._leave(row.consumer, at, row.reason)
             self.stays[row.consumer].perhaps_last = perhaps_empty
@@ -240,7 +249,31 @@ class Membership:
                     # A snapshot or a reset shows the consumers again.
                     self.owners.interrupt()
             yield step
+            if isinstance(step, steps.SnapshotEnds) and self.owners.epochs.known_since is None:
+                yield from self._adopt(step.snapshot, step.at)
         self._held.release(seq)
+
+    def _adopt(self, snapshot: Snapshot, at: TracePoint) -> Iterator[steps.Step]:
+        """Takes over the consumers and the assignment that a snapshot shows, where joins or leaves are missing."""
+        shown = shown_members(snapshot, at, self.connected, self._changes.brackets)
+        if shown is None or self.owners.epochs.waiting or shown.reported == self.owners.epochs.reported:
+            return
+        there = self.connected.difference(shown.gone)
+        if not there:
+            if snapshot.keeps_order is None:
+                return  # a wrong guess would be a false violation
+            yield from self._open_as_asked(shown.joined[0])
+        names = {number: self.stays[number].row.name for number in sorted(there)}
+        opened = self.owners.adopt(names | {row.consumer: row.name for row in shown.joined}, shown.reported, at)
+        if opened is None:
+            return
+        for row in shown.joined:
+            self.stays[row.consumer] = Stay(row, joined=at, unseen=True)
+            yield steps.Registered(at, row)
+            yield steps.ConsumerJoined(at, row.consumer)
+        for number in shown.gone:
+            yield from self._leave(number, at, "")
+        yield steps.EpochBegins(opened, at, at.ts_us, NOTHING_GIVEN_UP)
 
     @property
     def _depends_on_earlier_rows(self) -> bool:

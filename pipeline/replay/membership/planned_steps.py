@@ -10,9 +10,11 @@ from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.membership import steps
+from dispatch_audit.pipeline.replay.membership.shown_members import unseen_join
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import (
     CLOSED_BY_BROKER,
+    NEVER,
     RESTARTS,
     MembershipEvent,
     TracePoint,
@@ -40,9 +42,9 @@ class PlannedSteps:
         held_us: for how long rows are held back at least, in microseconds.
     """
 
-    __slots__ = ("_changes", "_early", "_held", "_refused", "_skew_us", "_steps", "held_us")
+    __slots__ = ("_changes", "_early", "_held", "_joins_missing_from", "_refused", "_skew_us", "_steps", "held_us")
 
-    def __init__(self, held: HeldRows, changes: OpenChanges, skew_us: int) -> None:
+    def __init__(self, held: HeldRows, changes: OpenChanges, skew_us: int, complete_from_start: bool) -> None:
         self.held_us = max(skew_us, SNAPSHOT_LATE_US)
         self._held = held
         self._changes = changes
@@ -50,6 +52,7 @@ class PlannedSteps:
         self._steps: list[steps.Planned] = []
         self._early: list[MembershipEvent] = []  # leaves of consumers whose joins may come within the skew
         self._refused: list[MembershipEvent] = []
+        self._joins_missing_from = NEVER if complete_from_start else -1
 
     def take(self, seq: int, shown_by: Collection[int]) -> list[steps.Planned]:
         """The steps that are due up to and including the row `seq`; they are planned no more.
@@ -77,6 +80,8 @@ class PlannedSteps:
 
     def add_gap(self, gap: Gap) -> None:
         """Plans both ends of a gap."""
+        if gap.loses_members:
+            self._joins_missing_from = min(self._joins_missing_from, gap.seq)
         self._add(steps.GapBegins(TracePoint(gap.seq, gap.ts_us), gap))
         self._add(steps.GapEnds(TracePoint(gap.until_seq, gap.ts_us), gap))
 
@@ -103,6 +108,9 @@ class PlannedSteps:
         self._add(steps.SnapshotBegins(since, snapshot))
         self._add(steps.SnapshotEnds(until, snapshot))
         self._changes.views.append(view_of(snapshot, since, until))
+        if snapshot.seq > self._joins_missing_from:
+            for consumer in snapshot.consumers:
+                self._changes.brackets.presume(unseen_join(snapshot, consumer))
 
     def add_change(self, row: MembershipEvent) -> None:
         """Takes the next join, leave or reset."""

@@ -12,11 +12,12 @@ class Stay:
     """The time for which one consumer was connected.
 
     Attributes:
-        row: the first row of its join.
+        row: the first row of its join; where that is missing, its values in the snapshot that showed it.
         joined: where its join took effect; None: that row is missing, or has not been passed yet.
         left: where its leave took effect.
         leave_reason: the reason that its leave, or the reset that closed it, gives.
         perhaps_last: whether it may have been the last consumer at its leave, before one joined whose join overlaps.
+        unseen: whether its join is missing, and `joined` is where a snapshot showed it.
     """
 
     row: MembershipEvent
@@ -24,3 +25,4 @@ class Stay:
     left: TracePoint | None = None
     leave_reason: str = ""
     perhaps_last: bool = False
+    unseen: bool = False

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from dispatch_audit.pipeline.checkpointed import checkpointed
 
 _POSITION = re.compile(r"(\d{1,18}):(-?\d{1,18})")
+_STICKY: Final[Mapping[str | None, bool]] = {"STICKY": True, "AUTO_SPLIT": False}
 
 SNAPSHOT_LAG_US: Final = 100_000
 """How much longer than to their rows effects may take that a snapshot shows, or does not show yet."""
@@ -44,6 +45,7 @@ class ConsumerSnapshot(NamedTuple):
         refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
         cleared: `drainingHashesClearedTotal`, how many draining hashes of it were cleared since it connected.
         joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.
+        name: `consumerName`.
     """
 
     consumer: int
@@ -54,6 +56,7 @@ class ConsumerSnapshot(NamedTuple):
     refused: Mapping[int, int]
     cleared: int | None
     joined_at: Position | None
+    name: str | None = None
 
 
 @checkpointed("snapshot")
@@ -72,6 +75,8 @@ class Snapshot(NamedTuple):
         reads: `subscriptionHavePendingRead` or `subscriptionHavePendingReplayRead`: whether the dispatcher waits for a
             read; None: not reported.
         consumers: the connected consumers.
+        sticky: whether consumers declare their ranges (`keySharedMode`); None: not reported.
+        out_of_order: `allowOutOfOrderDelivery`; None: not reported.
     """
 
     seq: int
@@ -84,6 +89,18 @@ class Snapshot(NamedTuple):
     mark_delete: Position | None
     reads: bool | None
     consumers: tuple[ConsumerSnapshot, ...]
+    sticky: bool | None = None
+    out_of_order: bool | None = None
+
+    @property
+    def keeps_order(self) -> bool | None:
+        """Whether the subscription promises order; None: the snapshot does not show it.
+
+        Hashes drain only where it does (contract 3.1).
+        """
+        if self.out_of_order is not None:
+            return not self.out_of_order
+        return True if any(consumer.draining or consumer.cleared for consumer in self.consumers) else None
 
 
 def parsed_position(text: str | None) -> Position | None:
@@ -106,6 +123,8 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         parsed_position(values.get("mark_delete_position")),
         _reads(values.get("subscription_have_pending_read"), values.get("subscription_have_pending_replay_read")),
         tuple(_consumer(consumer) for consumer in values.get("consumers") or ()),
+        _STICKY.get(values.get("key_shared_mode")),
+        values.get("allow_out_of_order_delivery"),
     )
 
 
@@ -128,4 +147,5 @@ def _consumer(values: Mapping[str, Any]) -> ConsumerSnapshot:
         {d["hash"]: d["blocked_attempts"] for d in draining or () if d.get("blocked_attempts") is not None},
         values.get("draining_hashes_cleared_total"),
         parsed_position(values.get("read_position_when_joining")),
+        values.get("consumer_name"),
     )

@@ -40,7 +40,7 @@ def consumers(found: ReplayResult) -> Rows:
             {
                 "consumer": number,
                 "consumer_name": stay.row.name,
-                "joined_at_us": None if stay.joined is None else stay.joined.ts_us,
+                "joined_at_us": None if stay.joined is None or stay.unseen else stay.joined.ts_us,
                 "left_at_us": None if stay.left is None else stay.left.ts_us,
                 "leave_reason": stay.leave_reason or None,
                 "dispatched": dispatched,

@@ -3,14 +3,15 @@
 When a trace with `complete_from_start` false begins, the connected consumers, the routing and the pending entries are
 unknown. A wrong guess would be a false violation, so nothing is judged until the trace itself leaves no doubt:
 
-1. All connected consumers have joined in the trace, and the joins determine the routing: after a seek, unload or
-   transfer, which disconnects all, or once a snapshot of the broker shows these consumers with these ranges.
+1. All connected consumers are known, and their ranges: after a seek, unload or transfer, which disconnects all, or
+   once a snapshot of the broker shows the consumers and ranges that the replay has. Those whose joins are missing are
+   taken over from an earlier snapshot (`membership/shown_members.py`).
 2. From the next publish on, entries after all positions seen so far are judged. No event concerned them before, and
    the trace shows whether they are delayed. Rows of older entries are censored: neither judged nor refused.
 3. Waiting, and the draining hashes in the broker's snapshots, depend on all entries. They are judged only when
    mark-delete has passed the older ones (`settled`).
 
-Rows of consumers whose join was never seen are censored all the way.
+Rows of consumers that no join and no such snapshot shows are censored all the way.
 
 A gap, in which the recorder dropped rows, is the end of one such trace and the beginning of the next: 2 and 3 hold
 after it, and also 1 if joins, leaves or resets may be among the rows dropped. Otherwise the consumers stay known.

@@ -1,4 +1,4 @@
-"""The gaps of one subscription: where its recorder dropped rows, and for how long that matters."""
+"""The rows of one subscription that are missing, in gaps or before the trace, and for how long that matters."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,11 @@ from dispatch_audit.pipeline.replay.state.state import READ_US
 
 @checkpointed("unseen_rows")
 class UnseenRows(NamedTuple):
-    """A gap in the rows, and how long it matters to verdicts.
+    """Rows that are missing, in a gap or before the trace, and how long that matters to verdicts.
 
     Attributes:
-        begin: its first row, and the time of that row.
-        until_seq: its last row.
+        begin: the first row of the gap, and the time of that row; before the trace its seq is -1.
+        until_seq: the last row.
         settled: the point from which on the rows after it explain everything that the broker does; None: not yet.
     """
 
@@ -25,17 +25,17 @@ class UnseenRows(NamedTuple):
 
 @checkpointed("missing_rows")
 class MissingRows:
-    """The gaps so far.
+    """What is missing so far.
 
     Attributes:
-        unseen: the gaps that still matter to verdicts, in the order in which they begin.
+        unseen: what of it still matters to verdicts, in the order in which it begins.
         joins_missing_from: from this row on joins may be missing.
     """
 
     __slots__ = ("joins_missing_from", "unseen")
 
     def __init__(self, complete_from_start: bool) -> None:
-        self.unseen: list[UnseenRows] = []
+        self.unseen = [] if complete_from_start else [UnseenRows(TracePoint(-1, 0), -1)]
         self.joins_missing_from = NEVER if complete_from_start else -1
 
     def announce(self, gap: Gap) -> None:
@@ -48,9 +48,9 @@ class MissingRows:
         self.unseen.append(UnseenRows(at, gap.until_seq))
 
     def settle(self, at: TracePoint) -> None:
-        """Notes that the rows after all gaps explain everything that the broker does from here on."""
+        """Notes that the rows that are there explain everything that the broker does from here on."""
         self.unseen = [gap._replace(settled=at) if gap.settled is None else gap for gap in self.unseen]
 
     def forget(self, recent_us: int) -> None:
-        """Drops the gaps that concern no read after a time."""
+        """Drops what concerns no read after a time."""
         self.unseen = [gap for gap in self.unseen if gap.settled is None or gap.settled.ts_us > recent_us - READ_US]

@@ -122,6 +122,8 @@ class StepLoop:
             case steps.Restarted(at):
                 dispatcher.restart(at)
                 self.cold_start.restart()
+                if self.cold_start.known:
+                    self.missing.settle(at)  # nothing of before is pending in the new dispatcher
                 self._note_known(at)
             case steps.RestartOver(at):
                 dispatcher.end_reset(at)
@@ -253,10 +255,9 @@ class StepLoop:
             self.snapshots.assume(snapshot, epochs.ranges)
         moments = self.snapshots.end(snapshot, at, self.dispatcher, epochs.ranges)
         before, after = moments
-        interrupted = self.cold_start.interrupted and not self.cold_start.settled
-        agrees = not interrupted or self.snapshots.agrees(snapshot, moments, self.dispatcher, doubts)
+        agrees = self.cold_start.settled or self.snapshots.agrees(snapshot, moments, self.dispatcher, doubts)
         if before.ranges == after.ranges and self.cold_start.look(snapshot, membership.connected, after.ranges, agrees):
-            if interrupted:
+            if self.cold_start.interrupted:
                 self.dispatcher.monitor.resume(at.seq)
             else:
                 self.dispatcher.monitor.disregard(at.seq)

@@ -12,6 +12,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BRO
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 
+# When a consumer joined whose join comes before the rows of the trace.
+_BEFORE_ROWS = TracePoint(-1, 0)
+
 # The time after which an open bracket is never closed: the broker completes a membership change within milliseconds.
 WAIT_US_MAX = 5_000_000
 
@@ -131,7 +134,7 @@ class Brackets:
         placed_seq: the row after which the last change took effect; -1: none has.
     """
 
-    __slots__ = ("_joins", "_left", "_resetting", "held", "open", "placed_seq", "skew_us")
+    __slots__ = ("_joins", "_left", "_resetting", "_without_join", "held", "open", "placed_seq", "skew_us")
 
     def __init__(self, held: HeldRows, skew_us: int) -> None:
         self.held = held
@@ -141,11 +144,14 @@ class Brackets:
         self._joins: dict[int, Bracket] = {}
         self._left: set[int] = set()
         self._resetting = False
+        self._without_join: set[int] = set()  # consumers that began to leave before a row showed that they had joined
 
     def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq; returns its role."""
         if row.kind == "join" and row.consumer < 0:
             return Side.REPEATED  # the broker refused the join, so there is no consumer
+        if row.kind == "join" and self._is_presumed(row.consumer):
+            del self._joins[row.consumer]  # a snapshot showed it before its row
         if row.late and self._began(row):
             self._finish(row)
             return Side.SECOND
@@ -154,9 +160,19 @@ class Brackets:
         if row.kind == "join" and row.consumer in self._joins:
             return Side.REFUSED
         if row.kind == "leave" and row.consumer not in self._joins:
+            self._without_join.add(row.consumer)
             return Side.EARLY
         self._begin(row)
         return Side.FIRST
+
+    def presume(self, row: MembershipEvent) -> None:
+        """Takes a consumer that a snapshot lists and no row has named, where joins may be missing: it has joined."""
+        if row.consumer not in self._joins and row.consumer not in self._without_join:
+            self._joins[row.consumer] = Bracket(row, self, placed=_BEFORE_ROWS)
+
+    def _is_presumed(self, consumer: int) -> bool:
+        join = self._joins.get(consumer)
+        return join is not None and join.placed == _BEFORE_ROWS and join.leave is None
 
     @property
     def joined(self) -> set[int]:

@@ -1,8 +1,8 @@
-"""Findings that rows lost in a gap may explain are not provable.
+"""Findings that rows lost in a gap, or of before the trace, may explain are not provable.
 
 A finding needs rows that show what happened, and these are there. But whether an exception or a known bug explains it
 may depend on rows of a while before, or shortly after: whether its hash drained, what a consumer that left had held,
-what the same replay read sent. Until mark-delete has passed what was open in the gap, these may be missing.
+what the same replay read sent. Until mark-delete has passed what was open then, these may be missing.
 
 Where the selector of the broker is unknown, the same holds for the whole trace: owners decide which hash drained.
 """
@@ -87,5 +87,7 @@ def _depends_on_the_past(finding: KernelFinding, context: FindingContext) -> boo
 
 
 def _unknown(gap: UnseenRows, context: FindingContext) -> FindingVerdict:
+    if gap.begin.seq < 0:
+        return not_provable("the trace begins later than the subscription, and rows before it may explain it")
     begin, end = map(context.names.seq, (gap.begin.seq, gap.until_seq))
     return not_provable(f"rows between seq {begin} and seq {end} are missing, and they may explain it")
