@@ -133,3 +133,16 @@ def test_a_stall_needs_acknowledgements(acks: bool, severity: str) -> None:
         log.ack(1, 0)
     replay = replayed(log.rows, written=NOT_SAID)
     assert replay.weighed == {("stalled", severity): 1}
+
+
+@pytest.mark.parametrize(("leaves", "severity"), [(True, "violation"), (False, "not_provable")])
+def test_who_could_be_sent_something_in_a_stall_may_have_left(log: Log, leaves: bool, severity: str) -> None:
+    """Consumer 2 has no permits, and owns the hash of the entry if consumer 1 has left."""
+    log.join(3, name="c2")
+    log.flow(1, 10)
+    if leaves:
+        log.leave(3)
+    log.publish(0, HIGH)
+    log.now_us += 2_000_000
+    log.flow(2, 10)
+    assert replayed(log.rows, settings=AUTO_SPLIT, written=NOT_SAID).weighed == {("stalled", severity): 1}

@@ -85,9 +85,11 @@ def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
     return _OTHER_DISPATCHER if since is not None and seq >= since else ""
 
 
-def perhaps_delayed(context: FindingContext) -> str:
-    """Why entries may have waited for their time although trace.json says that none does, as a clause; empty: none."""
-    return _PERHAPS_DELAYED if context.found.dispatcher.delays_in_doubt else ""
+def doubts_of_waits(context: FindingContext, seq: int) -> list[str]:
+    """Why entries that waited up to a row may not have been for consumers that could be sent them, as clauses."""
+    other, gone = perhaps_other_dispatcher(context, seq), perhaps_gone(context, seq)
+    delayed = _PERHAPS_DELAYED if context.found.dispatcher.delays_in_doubt else ""
+    return [clause for clause in (other, not_acknowledged(context), gone, delayed) if clause]
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:

@@ -18,12 +18,7 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
-    not_acknowledged,
-    perhaps_delayed,
-    perhaps_gone,
-    perhaps_other_dispatcher,
-)
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubts_of_waits
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
@@ -51,9 +46,7 @@ def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     undecided = context.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
     if undecided is not None:
         return undecided.because
-    seq = starved.span.to_seq
-    gone = perhaps_gone(context, seq)
-    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or gone or perhaps_delayed(context)
+    return next(iter(doubts_of_waits(context, starved.span.to_seq)), "")
 
 
 def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:

@@ -29,11 +29,7 @@ from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import (
-    not_acknowledged,
-    perhaps_delayed,
-    perhaps_other_dispatcher,
-)
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubts_of_waits, perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
@@ -61,10 +57,8 @@ def _doubts(stall: Blocked, context: FindingContext) -> list[str]:
     undecided = context.doubts.between(stall.span.from_seq, stall.span.to_seq)
     # The owners of the waiting hashes decide which consumers could have been sent something.
     of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
-    # What consumers still hold may drain, or block them.
-    of_dispatcher = _perhaps_stood_still(stall.span, context), perhaps_other_dispatcher(context, stall.span.to_seq)
-    clauses = *of_owners, *of_dispatcher, not_acknowledged(context), perhaps_delayed(context)
-    return [clause for clause in clauses if clause]
+    still = _perhaps_stood_still(stall.span, context)
+    return [*of_owners, *filter(None, [still]), *doubts_of_waits(context, stall.span.to_seq)]
 
 
 def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
