@@ -150,7 +150,7 @@ def _replayed(
         to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)
         with_last_rows = findings_by_rule(FindingContext(to_the_end, config, recorders), 1)
         held = rows.need_a_look(to_the_end, with_last_rows) - rows.need_a_look(found, findings)
-    coverage = rows.coverage(seen, refused, found.unseen, found.monitor.left_out.total())
+    coverage = rows.coverage(seen, refused, found.unseen, found.monitor.intervals.left_out.total())
     yield "violations", rows.violations(findings, findings_per_rule_max)
     for table, found_rows in (
         ("metrics", rows.metrics(config.profile.rules, findings, coverage["completeness"])),

@@ -12,8 +12,8 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     shown_as_read,
     waiters,
 )
-from dispatch_audit.pipeline.replay.blocking.sendable import may_be_skipped
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import may_be_skipped
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen

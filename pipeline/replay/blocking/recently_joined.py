@@ -14,7 +14,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
-from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.causes import Cause
@@ -60,12 +60,12 @@ class RecentlyJoined:
         """The indexes of the consumers in the state."""
         return frozenset(waiting.place for waiting in self._waiting)
 
-    @property
-    def held_back(self) -> HeldBack:
+    def held_back(self, state: Seen) -> HeldBack:
         """The facts about them that decide why nothing was sent."""
         until = tuple((waiting.place, waiting.until) for waiting in self._waiting)
+        holder = self._waiting[0].holder if self._waiting else NOBODY
         perhaps = tuple((place, at) for place, at in self._perhaps.items() if place not in self.places)
-        return HeldBack(self.applies, until, self._waiting[0].holder if self._waiting else NOBODY, perhaps)
+        return HeldBack(self.applies, until, holder, perhaps, self._out_of_order(state))
 
     def held_until_us(self, consumer: int) -> int:
         """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never."""
@@ -108,7 +108,7 @@ class RecentlyJoined:
             self.held_from[consumer] = max(self.held_from[consumer], until)
         self._update(state)
 
-    def out_of_order(self, state: Seen) -> frozenset[int]:
+    def _out_of_order(self, state: Seen) -> frozenset[int]:
         """The consumers that are remembered after one with a later read position that mark-delete has not reached (F8).
 
         They get nothing from their own position on, and are released only after that one (6.1, 6.3).

@@ -10,42 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
-from dispatch_audit.pipeline.replay.state.routings import owner_of
+from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMove
+from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.seen import Seen
-
-
-@compiled
-def moves_in_use(state: Seen, before: Routing, in_use: Ints, moved: Ints) -> tuple[int, int]:
-    """Fills in the hashes with pending or waiting entries, and those of them that move from one owner to another.
-
-    Args:
-        state: with n hashes, and the routing that has begun.
-        before: the routing that has ended.
-        in_use: (n) gets the hashes in use.
-        moved: (4, n) gets those that move, the indexes of the owners before and after, and how many entries of each are
-            pending at the holder.
-
-    Returns:
-        How many are in use, and how many move.
-    """
-    hashes, used, moves = state.hashes, 0, 0
-    for at in range(hashes.size):
-        if hashes[at].hash == UNKNOWN or (hashes[at].held == 0 and hashes[at].waiting == 0):
-            continue
-        in_use[used] = hashes[at].hash
-        used += 1
-        old, new = owner_of(before, hashes[at].hash), owner_of(state.routing, hashes[at].hash)
-        if old not in (new, NOBODY):
-            moved[0, moves], moved[1, moves] = hashes[at].hash, old
-            moved[2, moves], moved[3, moves] = new, hashes[at].held
-            moves += 1
-    return used, moves
 
 
 def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
@@ -76,16 +45,6 @@ def are_found(state: Seen, waiting: Waiters, longest_us: int, sent: tuple[int, i
         to = state.hashes.view(np.ndarray)["owner"][hash_at]
         found |= np.isin(waiting.owner, to) & are_before(state, waiting.slot, sent)
     return bool(np.isin(waiting.hash, waiting.hash[found]).all())
-
-
-@checkpointed("ownership_move")
-class OwnershipMove(NamedTuple):
-    """A move of a hash from one owner to another, both by their indexes; `held` of its entries were pending."""
-
-    at: TracePoint
-    before: int
-    after: int
-    held: int
 
 
 @checkpointed("starvation_kind")

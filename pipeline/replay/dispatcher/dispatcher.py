@@ -327,7 +327,7 @@ class Dispatcher:
         if self.drains:
             _remap(self._state, before, at)
             self._doubt_episodes(at, given_up)
-            self.monitor.ownership_moved(self._state, before, at)
+            self.monitor.moves.note(self._state, before, at)
         _change_owners(self._state, self._out, at, BY_JOIN, self.policy)
         self.monitor.take_intervals(self._state, self._out)
 
@@ -411,7 +411,7 @@ class Dispatcher:
         state = self._state
         claims = state.limits.claims.view(np.ndarray)["claim"]
         decided = decisions(events, bool(common_of(state)["starts_seen"]))
-        self.monitor.dispatched(Sent(events.ts_us[decided], events.value[decided]))
+        self.monitor.stalls.dispatched(Sent(events.ts_us[decided], events.value[decided]))
         rows = Stretch(events, consumers, hashes, self.policy)
         at = 0
         while at < events.code.size:
@@ -431,12 +431,12 @@ class Dispatcher:
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
         self._drain_output()
-        self.monitor.open_until = at if goes_on else None
+        self.monitor.intervals.open_until = at if goes_on else None
         self._before_change(at, STILL_OPEN, ends_all=True)
         self._report_starved(at, STILL_OPEN)
         self.monitor.closed(self._state, at, STILL_OPEN)
         self.peaks.note_all(self._state)
-        self.monitor.settle()
+        self.monitor.stalls.settle()
         _close(self._state, self._out, at)
         self._drain_output()
 
@@ -527,7 +527,7 @@ class Dispatcher:
         if common["last_dispatch_ts"] > 0:
             # Before the first dispatch the subscription may not have been there.
             self.monitor.idle_over(self._state, at, BY_JOIN)
-        self.monitor.first_joins(at)
+        self.monitor.reports.rewound(at.ts_us)
         common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
 
     def _end_delays(self, at: TracePoint) -> None:

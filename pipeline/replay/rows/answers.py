@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen

@@ -94,3 +94,8 @@ def in_force_of(limits: BrokerLimits, in_force: SettingsInForce) -> BrokerLimits
         unacked_per_subscription=in_force.of_broker(f"{_UNACKED}Subscription"),
         read_batch=in_force.highest("dispatcherMaxReadBatchSize"),
     )
+
+
+def look_ahead_is_said(in_force: SettingsInForce) -> bool:
+    """Whether rows say both limits of look-ahead."""
+    return all(in_force.of(name).said_by_row for name in LOOK_AHEAD)

@@ -6,7 +6,7 @@ which the former values were certainly in force, either may have been in force i
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -103,28 +103,24 @@ def settings_at_start(
 
 @checkpointed("settings_in_force")
 class SettingsInForce:
-    """The settings that are in force for one subscription at the point up to which its rows were replayed.
+    """The settings that are in force for one subscription at the point up to which its rows were replayed."""
 
-    Attributes:
-        changed: how often rows changed them; what was derived from them is derived anew when it grows.
-    """
-
-    __slots__ = ("_announced", "_defaults", "_lost", "_said", "_start", "changed")
+    __slots__ = ("_announced", "_defaults", "_lost", "_rates", "_said", "_start")
 
     def __init__(self, given: Mapping[str, Setting], defaults: Mapping[str, Setting]) -> None:
         """Starts with the settings of `settings_at_start`, which all subscriptions of a task share."""
-        self.changed = 0
         self._start = given
         self._defaults = defaults
         self._said: dict[str, Setting] = {}
         # What an open bracket changes; the names of several rows may overlap.
         self._announced: dict[SettingsRow, dict[str, Setting]] = {}
         self._lost = False
+        self._rates: tuple[DispatchRate, ...] | None = None
 
     def announce(self, row: SettingsRow) -> None:
         """Notes that the values of a row may be in force from here on."""
         self._announced[row] = self._values_of(row)
-        self.changed += 1
+        self._rates = None
 
     def put(self, row: SettingsRow) -> None:
         """Puts the values of a row in force."""
@@ -133,14 +129,14 @@ class SettingsInForce:
             self._said.clear()
             self._lost = False
         self._said.update(self._values_of(row))
-        self.changed += 1
+        self._rates = None
 
     def lose(self) -> None:
         """Notes that rows `settings` may be missing: a setting is unknown until a row names it."""
         self._lost = True
         self._said.clear()
         self._announced.clear()
-        self.changed += 1
+        self._rates = None
 
     def of(self, name: str) -> Setting:
         """The value of the last row that names a setting, or of the start."""
@@ -188,14 +184,17 @@ class SettingsInForce:
 
     def rates(self) -> tuple[DispatchRate, ...]:
         """The limits of the dispatch rate that may be in force; of several possible ones of a scope the lowest."""
-        found = []
+        if self._rates is None:
+            self._rates = tuple(self._lowest_rates())
+        return self._rates
+
+    def _lowest_rates(self) -> Iterator[DispatchRate]:
         for scope, name in _RATES.items():
             names = f"{name}InMsg", f"{name}InByte", f"{name}PeriodInSeconds"
             messages, size_bytes, period_s = map(self.lowest, names)
             if messages or size_bytes:
                 claims = tuple(setting for of in names for setting in self.possible(of) if setting.limit)
-                found.append(DispatchRate(scope, messages, size_bytes, period_s or 1, claims))
-        return tuple(found)
+                yield DispatchRate(scope, messages, size_bytes, period_s or 1, claims)
 
     def says_rates(self) -> bool:
         """Whether rows say each limit of the dispatch rate, or that there is none."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
-from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence

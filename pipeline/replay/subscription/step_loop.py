@@ -258,7 +258,7 @@ class StepLoop:
         agrees = self.cold_start.settled or self.snapshots.agrees(snapshot, moments, self.dispatcher, doubts)
         if before.ranges == after.ranges and self.cold_start.look(snapshot, membership.connected, after.ranges, agrees):
             if self.cold_start.interrupted:
-                self.dispatcher.monitor.resume(at.seq)
+                self.dispatcher.monitor.intervals.resume(at.seq)
             else:
                 self.dispatcher.monitor.disregard(at.seq)
             self.missing.settle(at)

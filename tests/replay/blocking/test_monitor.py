@@ -236,7 +236,7 @@ def test_of_each_cause_the_intervals_that_cost_most_are_kept_and_the_others_coun
     kept = replayed(log.rows, thresholds=Thresholds(intervals_max=2))
     assert [wait.waited_us for wait in whole] == [SECOND // 2, 5 * SECOND // 2, 3 * SECOND // 2]
     assert kept.waits_of("hash") == whole[1:]
-    assert kept.replayed.monitor.left_out == {("hash", "not_read_yet"): 1}
+    assert kept.replayed.monitor.intervals.left_out == {("hash", "not_read_yet"): 1}
 
 
 def _several_stuck() -> Log:
@@ -304,7 +304,7 @@ def test_stalls_beyond_the_limit_count_as_findings_if_they_are_some(permits: int
     # Without permits on record they are not provable.
     assert (counts["violations"], counts["not_provable"]) == ((4, 0) if permits else (0, 4))
     assert len(tables["violations"]) == 1
-    left_out = replayed(log.rows, thresholds=Thresholds(intervals_max=1)).replayed.monitor.left_out
+    left_out = replayed(log.rows, thresholds=Thresholds(intervals_max=1)).replayed.monitor.intervals.left_out
     assert left_out["subscription", "unexplained"] == 3
     assert partition["intervals_left_out"] == left_out.total()
 

@@ -30,19 +30,19 @@ def _rate(messages: int = 0, size_bytes: int = 0, period_s: int = 1, scope: str 
 def _explains(rate: DispatchRate, entries: int, pause_us: int, messages: int = 1, by_entry: bool = False) -> bool:
     recent = RecentDispatches()
     sent = _burst(SECOND, entries, messages)
-    recent.note(sent)
+    recent.note(sent, (rate,))
     last_us = int(sent.ts_us[-1])
-    return recent.explaining(_pause(last_us, last_us + pause_us), [rate], by_entry) is not None
+    return recent.explaining(_pause(last_us, last_us + pause_us), by_entry) is not None
 
 
 def test_what_used_up_a_limit_counts_however_long_the_next_rows_take() -> None:
     recent = RecentDispatches()
     sent = _burst(SECOND, 200)
-    recent.note(sent)
+    recent.note(sent, (_rate(200),))
     last_us = int(sent.ts_us[-1])
     pause = _pause(last_us, last_us + SECOND)
-    recent.note(Sent(np.array([pause.to_ts, pause.to_ts + 100 * SECOND]), np.array([1, 1])))
-    assert recent.explaining(pause, [_rate(200)], by_entry=False) is not None
+    recent.note(Sent(np.array([pause.to_ts, pause.to_ts + 100 * SECOND]), np.array([1, 1])), (_rate(200),))
+    assert recent.explaining(pause, by_entry=False) is not None
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_a_limit_explains_a_pause_that_it_takes(sent: int, pause_us: int, explai
 def test_a_limit_is_overdrawn_by_the_last_reads_only(apart_us: int, explained: bool) -> None:
     """Of 35 entries a second those after the fifth show that a limit of 5 was not in force yet."""
     recent, ts_us = RecentDispatches(), SECOND + np.arange(35, dtype=np.int64) * apart_us
-    recent.note(Sent(ts_us, np.ones(35, dtype=np.int64)))
+    recent.note(Sent(ts_us, np.ones(35, dtype=np.int64)), (_rate(5),))
     last_us = int(ts_us[-1])
-    assert (recent.explaining(_pause(last_us, last_us + 4 * SECOND), [_rate(5)], False) is not None) is explained
+    assert (recent.explaining(_pause(last_us, last_us + 4 * SECOND), False) is not None) is explained
 
 
 def test_a_longer_period_takes_a_longer_pause() -> None:

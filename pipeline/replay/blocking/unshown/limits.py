@@ -15,13 +15,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.blocking.attribution import (
+    Interval,
+    Waiters,
+    at_position,
+    joined,
+    shown_as_read,
+    waiters,
+)
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import look_ahead_reached, replay_before
 from dispatch_audit.pipeline.replay.blocking.unshown.half_full import may_be_half_full, uncounted_of_all
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US, PERIOD_US
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.memories import WAIT
-from dispatch_audit.pipeline.replay.state.records import record_of
+from dispatch_audit.pipeline.replay.state.records import NOBODY, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
@@ -48,27 +58,75 @@ UNSHOWN: Final[Mapping[str, str]] = {
 _OF_REPLAY_MIN: Final = 100
 
 
-def perhaps_blocked(state: Seen, since_us: int) -> NDArray[np.bool_]:
+def unshown_limit(situation: Situation, parts: Divided) -> str:
+    """The limit that no row shows and that may explain a stall; empty: there is none."""
+    found = _of_counts(situation, parts)
+    if found or situation.rates_are_said:
+        return found
+    return UNSHOWN_RATE if _is_pause_of_a_rate(situation.state, situation.interval) else ""
+
+
+def _of_counts(situation: Situation, parts: Divided) -> str:
+    """The limit of unacknowledged messages, or of look-ahead; empty: none."""
+    state, waiting, reported = situation.state, parts.waiting, situation.reported
+    blocked = _perhaps_blocked(state, situation.since_us)
+    gave_up: NDArray[np.bool_] = state.consumers.view(np.ndarray)["gave_up_seq"] > situation.interval.from_seq
+    goes_on = waiting.where(_is_sent(situation, waiting))
+    # Who is sent something now, and has given up nothing since the beginning, was not blocked.
+    blocked[goes_on.owner] &= gave_up[goes_on.owner]
+    perhaps = divided(situation, waiting, parts.unavailable | blocked)
+    free = perhaps.free.where(~held_back(situation, perhaps.free)[1])
+    held = waiting.where(perhaps.held)
+    if free.slot.size == 0 or look_ahead_reached(situation, held, free):
+        return UNSHOWN_UNACKED
+    delayed = waiters(state, delayed=True)
+    all_are_read = reported.read_position is None and (reported.in_replay or 0) >= waiting.slot.size + delayed.slot.size
+    delayed = delayed.where((delayed.owner != NOBODY) & (perhaps.unavailable[delayed.owner] | delayed.drains))
+    stuck = joined(held, delayed)
+    if reported.in_replay is None and delayed.slot.size and look_ahead_reached(situation, stuck, free):
+        return UNSHOWN_IN_REPLAY
+    # What is due may not have been read: limits hold the broker up before it knows the delay.
+    if all_are_read or bool(shown_as_read(state, free, reported.read_position).any()):
+        return ""
+    # Only what consumers give up lets a full subscription read on.
+    reads_on = bool((~goes_on.was_read).any()) and not bool(gave_up.any())
+    if not reads_on and _may_be_full(situation):
+        return UNSHOWN_SUBSCRIPTION
+    if not situation.limits.looks_ahead or situation.look_ahead_is_said:
+        return ""
+    in_replay = replay_before(situation, stuck, free) if reported.in_replay is None else reported.in_replay
+    return UNSHOWN_LOOK_AHEAD if _may_be_too_long(in_replay, reported) else ""
+
+
+def _is_sent(situation: Situation, waiting: Waiters) -> NDArray[np.bool_]:
+    """Which entry is the one whose dispatch ends the interval; none where something else ends it."""
+    if situation.sent is None:
+        return np.zeros(waiting.slot.size, dtype=np.bool_)
+    return at_position(situation.state, waiting, situation.sent)
+
+
+def _perhaps_blocked(state: Seen, since_us: int) -> NDArray[np.bool_]:
     """Which consumers may be blocked on a limit of unacknowledged messages that no row shows, or were since a time."""
     waits: Any = state.waits.consumers.view(np.ndarray)
     blocked: NDArray[np.bool_] = (waits["half_full"] == 1) | (waits["half_full_ts"] > since_us)
     return blocked
 
 
-def may_be_full(state: Seen, since_us: int, reported: Reported) -> bool:
-    """Whether the subscription may be at a limit of unacknowledged messages that no row shows, or was since a time."""
-    counted = max(int(common_of(state)["unacked"]) + uncounted_of_all(state), reported.unacked or 0)
-    return bool(record_of(state.waits.common, WAIT)["half_full_ts"] > since_us) or bool(
-        may_be_half_full(state, counted)
-    )
+def _may_be_full(situation: Situation) -> bool:
+    """Whether the subscription may be at a limit of unacknowledged messages that no row shows, or was lately."""
+    state = situation.state
+    if record_of(state.waits.common, WAIT)["half_full_ts"] > situation.since_us:
+        return True
+    counted = max(int(common_of(state)["unacked"]) + uncounted_of_all(state), situation.reported.unacked or 0)
+    return bool(may_be_half_full(state, counted))
 
 
-def may_be_too_long(in_replay: int, reported: Reported) -> bool:
+def _may_be_too_long(in_replay: int, reported: Reported) -> bool:
     """Whether so many entries in replay may have reached a limit that no row says: about as many as when it read on."""
     return in_replay >= max(_OF_REPLAY_MIN, (1 - ALIKE) * reported.replay_at_read)
 
 
-def is_pause_of_a_rate(state: Seen, pause: Interval) -> bool:
+def _is_pause_of_a_rate(state: Seen, pause: Interval) -> bool:
     """Whether a limit of the dispatch rate may explain a pause: it is no longer, and something may have used it up."""
     used_up = pause.from_ts - int(common_of(state)["third_last_ts"]) <= PERIOD_US
     return used_up and pause.to_ts - pause.from_ts <= PAUSE_MAX_US

@@ -32,6 +32,8 @@ _USED_UP: Final = 0.9
 _READ_US: Final = 100_000
 _SECOND_US: Final = 1_000_000
 _KEPT_US: Final = 60 * _SECOND_US
+# So many changes of limits are remembered.
+_CHANGES_MAX: Final = 64
 
 _PAUSE_MIN_US: Final = 500_000
 PERIOD_US: Final = _SECOND_US
@@ -64,22 +66,27 @@ class Sent(NamedTuple):
 
 @checkpointed("recent_dispatches")
 class RecentDispatches:
-    """The dispatches of the last minute, kept while a limit of the rate is in force."""
+    """The dispatches of the last minute, kept while a limit of the rate is in force, and the limits by time."""
 
-    __slots__ = ("_stretches",)
+    __slots__ = ("_rates_by_time", "_stretches")
 
     def __init__(self) -> None:
         self._stretches: deque[Sent] = deque()
+        self._rates_by_time: deque[tuple[int, tuple[DispatchRate, ...]]] = deque(maxlen=_CHANGES_MAX)
 
-    def note(self, sent: Sent) -> None:
-        """Takes the dispatches of the next rows, at least one."""
+    def note(self, sent: Sent, rates: tuple[DispatchRate, ...]) -> None:
+        """Takes the dispatches of the next rows, at least one, and the limits that may be in force."""
+        if not self._rates_by_time or self._rates_by_time[-1][1] != rates:
+            self._rates_by_time.append((int(sent.ts_us[0]), rates))
+        if not rates:
+            return
         self._stretches.append(sent)
         # A pause may lie anywhere in these rows, and their first dispatches long before their last ones.
         while int(self._stretches[0].ts_us[-1]) < int(sent.ts_us[0]) - _KEPT_US:
             self._stretches.popleft()
 
     def forget(self) -> None:
-        """Drops them."""
+        """Drops the dispatches."""
         self._stretches.clear()
 
     def until(self, ts_us: int, period_us: int) -> tuple[int, int]:
@@ -91,14 +98,16 @@ class RecentDispatches:
             messages += int(sent.messages[within].sum())
         return entries, messages
 
-    def explaining(self, pause: Interval, rates: Sequence[DispatchRate], by_entry: bool) -> dict[str, object] | None:
+    def explaining(self, pause: Interval, by_entry: bool) -> dict[str, object] | None:
         """What to say of the limit that explains a pause; None: none does.
 
         Args:
             pause: the time in which nothing was sent.
-            rates: the limits that may be in force.
-            by_entry: whether they count entries instead of messages (dispatchThrottlingOnBatchMessageEnabled).
+            by_entry: whether limits count entries instead of messages (dispatchThrottlingOnBatchMessageEnabled).
         """
+        # One put in force later than the last dispatch has no debt yet.
+        by_time = reversed(self._rates_by_time)
+        rates = next((rates for since_us, rates in by_time if since_us <= pause.from_ts), ())
         counted = 0 if by_entry else 1
         last_us = max(
             (int(sent.ts_us[sent.ts_us <= pause.from_ts].max(initial=0)) for sent in self._stretches), default=0

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NO_READ_PENDING, NOTHING_IS_READ
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import NO_READ_PENDING, NOTHING_IS_READ
 
 _UNREAD: Final = (NOTHING_IS_READ, NO_READ_PENDING)
 

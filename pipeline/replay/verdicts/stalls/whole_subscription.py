@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, 
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
     COUNTED_AGAIN,
     HEAD_OF_REPLAY,
     JOINED_OUT_OF_ORDER,
@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     PARKED_AT_THE_END,
     WRITE_NOT_COMPLETED,
 )
-from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, kind_of
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
@@ -78,7 +78,7 @@ def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
 def stalls_beyond(context: FindingContext) -> Counter[Severity]:
     """The severities of the stalls beyond `blocking.intervals_max`, which were only counted."""
     counts: Counter[Severity] = Counter()
-    for kind, number in context.found.monitor.stalls_beyond.items():
+    for kind, number in context.found.monitor.intervals.stalls_beyond.items():
         counts[_severity(kind, _bugs(kind, context, keeps_order=True))] += number
     return counts
 

@@ -6,15 +6,17 @@ after it: the state is looked at before every change that hides it. Consumers of
 skew after another leave together, as a broker that closes a topic lets them: the state before the first of them counts.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
-from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, kind_of, stalled, unexplained_end
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
+from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled, unexplained_end
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE, BY_RESET
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -24,10 +26,6 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 _BROUGHT_ABOUT_US = 1_000_000
 # A healthy broker sends within a read and a pause (contract 4.9, 6.6), before and after a cause as short as that.
 _SHORT_CAUSE_US = 100_000
-_LONG_AGO_US = -NEVER
-
-SituationOf = Callable[[Interval, Reported, Position | None], Situation]
-"""Returns a situation, given the interval, what snapshots of it say, and the entry whose dispatch ends it."""
 
 
 @checkpointed("stall_watch")
@@ -41,64 +39,16 @@ class StallWatch:
 
     _threshold_us: int  # the shortest time without a dispatch that is a stall
     _skew_us: int
-    _reported: Reported = field(default_factory=Reported)
-    _rewound_us: int = 0
-    _without_permits: dict[int, int] = field(default_factory=dict)
     _explained: Blocked | None = None
     # Since then something could be sent at each look, short causes aside. If a stall since then would not be provable:
     # that stall.
-    _explained_until_us: int = _LONG_AGO_US
+    _explained_until_us: int = LONG_AGO_US
     _doubted: Blocked | None = None
     _looked: Interval | None = None
     _unexplained: Blocked | None = None
     _before_leaves: Blocked | None = None
-    _left_us: int = _LONG_AGO_US
+    _left_us: int = LONG_AGO_US
     _brought_about: tuple[int, int] = (0, BY_ACK)
-
-    def reported(self, snapshot: Snapshot, consumers: Mapping[int, int], blocks_at: int) -> None:
-        """Takes from a snapshot how far the broker has read, the size of the replay queue, and the counters.
-
-        Args:
-            snapshot: the snapshot.
-            consumers: the indexes of consumers by their numbers.
-            blocks_at: from so many unacknowledged messages on a consumer is sent nothing; 0: there is no such limit.
-        """
-        short = frozenset(
-            consumers[c.consumer] for c in snapshot.consumers if c.consumer in consumers and _is_short(c, blocks_at)
-        )
-        self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
-        self._reported = self._reported._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
-        read_position = self._reported.read_position
-        if read_position is not None and snapshot.read_position not in (None, read_position):
-            self._reported = self._reported._replace(replay_at_read=self._reported.in_replay or 0)
-        if snapshot.in_replay is not None:
-            self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
-        if snapshot.read_position is not None:
-            if snapshot.read_position != read_position:
-                self._reported = self._reported._replace(stands_us=snapshot.ts_us)
-            self._reported = self._reported._replace(
-                position_us=snapshot.ts_us,
-                read_position=snapshot.read_position,
-                mark_delete=snapshot.mark_delete,
-                reads=snapshot.reads,
-            )
-
-    def rewound(self, ts_us: int) -> None:
-        """Takes when the broker had consumers again after none: its read position begins at mark-delete (3.5, 3.6)."""
-        self._rewound_us = ts_us
-
-    @property
-    def reported_since_rewound(self) -> Reported:
-        """What snapshots have said since the broker had consumers: since then the read position only moves on."""
-        return self._reported.since(self._rewound_us + SNAPSHOT_LAG_US)
-
-    def without_permits_us(self, consumer: int) -> int:
-        """When the last snapshot that shows a consumer without permits was taken; long ago if none does."""
-        return self._without_permits.get(consumer, _LONG_AGO_US)
-
-    def counted(self, ts_us: int, ack_holes: int) -> None:
-        """Takes how many ranges of acknowledged entries are above mark-delete at a time."""
-        self._reported = self._reported._replace(holes_us=ts_us, ack_holes=ack_holes)
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
@@ -122,7 +72,7 @@ class StallWatch:
         interval = _idle_interval(state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
-            found = None if interval is None else self._look(state, interval, situation_of)
+            found = None if interval is None else self._look(interval, situation_of)
             self._before_leaves = found if ended_by == BY_LEAVE else None
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
@@ -141,11 +91,11 @@ class StallWatch:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
         interval = _idle_interval(state, at, BY_ACK, 1)
         if interval is not None:
-            self._look(state, interval, situation_of)
+            self._look(interval, situation_of)
 
-    def _look(self, state: Seen, interval: Interval, situation_of: SituationOf) -> Blocked | None:
+    def _look(self, interval: Interval, situation_of: SituationOf) -> Blocked | None:
         """Remembers and returns why nothing is sent so far."""
-        found = self._found(state, interval, situation_of)
+        found = self._found(interval, situation_of)
         if found is None:
             return None
         self._looked = interval
@@ -155,15 +105,13 @@ class StallWatch:
             self._unexplained = found
         return found
 
-    def _found(
-        self, state: Seen, interval: Interval, situation_of: SituationOf, sent: Position | None = None
-    ) -> Blocked | None:
+    def _found(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> Blocked | None:
         """Why nothing is sent in an interval; looks at which something could be sent to anybody add up."""
-        situation = situation_of(interval, self._reported.since(interval.from_ts), sent)
-        found = stalled(state, situation)
+        situation = situation_of(interval, sent)
+        found = stalled(situation)
         if found is None or is_finding(found):
             return found
-        since_us, stall = unexplained_end(state, situation)
+        since_us, stall = unexplained_end(situation)
         looked = self._looked
         if looked is None or looked.from_ts != interval.from_ts or since_us > looked.to_ts + _SHORT_CAUSE_US:
             self._explained_until_us, self._doubted = since_us, None
@@ -181,22 +129,20 @@ class StallWatch:
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else self._of(state, interval, situation_of, sent)
+        parts = [] if interval is None else self._of(interval, situation_of, sent)
         return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
 
     def over(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:
         """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
         interval = _idle_interval(state, at, ended_by, self._threshold_us)
-        return [] if interval is None else self._of(state, interval, situation_of)
+        return [] if interval is None else self._of(interval, situation_of)
 
-    def _of(
-        self, state: Seen, interval: Interval, situation_of: SituationOf, sent: Position | None = None
-    ) -> list[Blocked]:
+    def _of(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
-        found = found or self._found(state, interval, situation_of, sent)
+        found = found or self._found(interval, situation_of, sent)
         skipped = self._ended_by_skip(interval.from_ts)
         before, self._explained, self._unexplained = self._unexplained, None, None
-        self._explained_until_us = _LONG_AGO_US
+        self._explained_until_us = LONG_AGO_US
         explained = found is None or found.cause != Cause.UNEXPLAINED.word
         if before is not None and before.span.from_ts == interval.from_ts:
             if explained:
@@ -236,13 +182,6 @@ def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:
     if stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):
         return stall
     return stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
-
-
-def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
-    """Whether a snapshot shows that a consumer can be sent nothing; the broker may count more than rows (F10, E6)."""
-    if consumer.permits is not None and consumer.permits <= 0:
-        return True
-    return consumer.unacked is not None and 0 < blocks_at <= consumer.unacked
 
 
 def _idle_interval(state: Seen, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:

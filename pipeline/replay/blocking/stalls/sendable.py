@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, reported_as_read
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, reported_as_read
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
@@ -24,51 +24,50 @@ from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
 Mask = NDArray[np.bool_]
 
 
-class HeldBack(NamedTuple):
-    """The recently joined consumers of a dispatcher that keeps them (3.x and classic; contract 6.1).
+class Divided(NamedTuple):
+    """The entries that wait in a stall, by what held them up.
 
     Attributes:
-        applies: whether the dispatcher keeps recently joined consumers.
-        until: the index of each with the position that it gets nothing from for now, in the order of the joins; the
-            real position may be higher.
-        holder: the index of the consumer that held the oldest entry when the first of them joined; NOBODY: none did.
-        perhaps: consumers that rows do not show to be held back, but may be: the index with the highest position that
-            was published at its join.
+        waiting: all of them.
+        unavailable: which consumers could be sent nothing.
+        held: which entries something has held up.
+        free: the entries that could have been sent for as long as a stall lasts, and had to be.
     """
 
-    applies: bool
-    until: tuple[tuple[int, Position], ...]
-    holder: int
-    perhaps: tuple[tuple[int, Position], ...]
+    waiting: Waiters
+    unavailable: Mask
+    held: Mask
+    free: Waiters
 
 
-class Ended(NamedTuple):
-    """A consumer that can be sent something again, or nothing for another reason, and the cause until now."""
+def divided(situation: Situation, waiting: Waiters, unavailable: Mask) -> Divided:
+    """The entries that wait, if these consumers could be sent nothing."""
+    held = _held_up(situation.state, waiting, unavailable, situation.since_us)
+    could_be_sent = ~held & (waiting.since_ts <= situation.since_us)
+    return Divided(waiting, unavailable, held, waiting.where(could_be_sent & must_be_sent(situation, waiting)))
 
-    consumer: int
-    cause: int
 
-
-def causes(state: Seen, since_us: int, ended: Ended | None) -> Ints:
-    """Why each consumer can be sent nothing now, or could not later than `since_us`; of `ended`, why until now."""
-    waits: Any = state.waits.consumers.view(np.ndarray)
+def causes(situation: Situation, since_us: int) -> Ints:
+    """Why each consumer can be sent nothing at the end of a time, or could not later than `since_us`."""
+    waits: Any = situation.state.waits.consumers.view(np.ndarray)
     lately = (waits["cause"] == Cause.READY.value) & (waits["cause_ts"] > since_us)
     found: Ints = np.where(lately, waits["former"], waits["cause"])
-    if ended is not None:
-        found[ended.consumer] = ended.cause
+    if situation.ended is not None:
+        found[situation.ended.consumer] = situation.ended.cause
     return found
 
 
-def cannot_be_sent(state: Seen, since_us: int, reported: Reported, ended: Ended | None) -> Mask:
-    """Which consumers can be sent nothing now, or could not later than `since_us`.
+def cannot_be_sent(situation: Situation, since_us: int) -> Mask:
+    """Which consumers can be sent nothing at the end of a time, or could not later than `since_us`.
 
     The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
     (4.2, 4.8). A snapshot that shows no permits says more than rows that grant some: a limit that
     no row names may withhold them.
     """
+    state, reported = situation.state, situation.reported
     consumers: Any = state.consumers.view(np.ndarray)
     cannot: Mask = (
-        (causes(state, since_us, ended) != Cause.READY.value)
+        (causes(situation, since_us) != Cause.READY.value)
         | (consumers["blocked"] == 1)
         | (consumers["unblocked_ts"] > since_us)
     )
@@ -78,35 +77,31 @@ def cannot_be_sent(state: Seen, since_us: int, reported: Reported, ended: Ended 
     return cannot
 
 
-def can_be_sent(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
-    """Which entries their owners could have been sent since a time."""
-    can: Mask = ~held_up(state, waiting, unavailable, since_us) & (waiting.since_ts <= since_us)
-    return can
-
-
-def could_be_sent_since(state: Seen, waiting: Waiters, now_us: int, reported: Reported, ended: Ended | None) -> Ints:
+def could_be_sent_since(situation: Situation, waiting: Waiters) -> Ints:
     """Since when each entry could be sent, as far as its owner and its hash are concerned; NEVER: it cannot now."""
+    state, now_us = situation.state, situation.interval.to_ts
     consumers: Any = state.consumers.view(np.ndarray)
     clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
     cause_ts = state.waits.consumers.view(np.ndarray)["cause_ts"]
     ready_ts = np.maximum(cause_ts, consumers["unblocked_ts"])[waiting.owner]
-    held = held_up(state, waiting, cannot_be_sent(state, now_us, reported, ended), now_us)
+    held = _held_up(state, waiting, cannot_be_sent(situation, now_us), now_us)
     since: Ints = np.where(held, NEVER, np.maximum(np.maximum(waiting.since_ts, clear_ts), ready_ts))
     return since
 
 
-def held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
+def _held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
     """Which entries something has held up since a time, so that they stay in replay once they were read."""
     clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
     held: Mask = waiting.drains | (clear_ts > since_us) | (waiting.owner == NOBODY) | unavailable[waiting.owner]
     return held
 
 
-def must_be_sent(state: Seen, waiting: Waiters, sent: Position | None, reported: Reported) -> Mask:
+def must_be_sent(situation: Situation, waiting: Waiters) -> Mask:
     """Whether the subscription certainly has to deliver each entry.
 
     It may begin after what was published before its first consumer joined, unless it was sent something before that.
     """
+    state = situation.state
     entries: Any = state.entries.view(np.ndarray)
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
@@ -114,9 +109,9 @@ def must_be_sent(state: Seen, waiting: Waiters, sent: Position | None, reported:
     if common["highest_dispatched_ledger"] != UNKNOWN:
         highest = common["highest_dispatched_ledger"], common["highest_dispatched_entry"]
         certain |= are_after(state, waiting.slot, highest)
-    if sent is not None:
-        certain |= ~are_before(state, waiting.slot, sent)
-    must: Mask = certain & ~may_be_skipped(state, waiting, reported)
+    if situation.sent is not None:
+        certain |= ~are_before(state, waiting.slot, situation.sent)
+    must: Mask = certain & ~may_be_skipped(state, waiting, situation.reported)
     return must
 
 
@@ -134,16 +129,16 @@ def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
     return skipped
 
 
-def held_back(state: Seen, waiting: Waiters, held: HeldBack, reported: Reported) -> tuple[Mask, Mask]:
+def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
     """Which entries wait because their consumers joined recently, for certain and perhaps (6.1).
 
     Such a consumer gets nothing from its position on, and nothing from the position of the first of them on out of
-    replay. Whether the broker reads on for the others is another question (`stalls`).
+    replay. Whether the broker reads on for the others is another question (`stall_causes`).
     """
+    state, held = situation.state, situation.held_back
+    certain: Mask = np.zeros(waiting.slot.size, dtype=np.bool_)
     if not held.applies:
-        nothing = np.zeros(waiting.slot.size, dtype=bool)
-        return nothing, nothing
-    certain: Mask = np.zeros(waiting.slot.size, dtype=bool)
+        return certain, certain
     first = min((until for _, until in held.until), default=None)
     for consumer, until in held.until:
         least = until if first is None else min(first, until)
@@ -153,6 +148,6 @@ def held_back(state: Seen, waiting: Waiters, held: HeldBack, reported: Reported)
     perhaps = [consumer for consumer, published in held.perhaps if published > mark_delete]
     if not perhaps:
         return certain, certain
-    unread = ~reported_as_read(state, waiting, reported)
+    unread = ~reported_as_read(state, waiting, situation.reported)
     maybe: Mask = certain | unread | np.isin(waiting.owner, [*perhaps, *(consumer for consumer, _ in held.until)])
     return certain, maybe

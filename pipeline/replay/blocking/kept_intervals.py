@@ -1,0 +1,107 @@
+"""Keeps the costliest intervals of waiting of each scope and cause, and counts the others."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, is_finding, kind_of
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+
+
+@checkpointed("kept_intervals")
+@dataclass(eq=False, slots=True)
+class KeptIntervals:
+    """The intervals of one subscription.
+
+    Attributes:
+        left_out: the number of intervals that were not kept, by scope and cause.
+        stalls_beyond: those of them that are findings (`is_finding`), by the facts that decide their verdict.
+        open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
+    """
+
+    _kept_max: int
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    stalls_beyond: Counter[StallKind] = field(default_factory=Counter)
+    open_until: TracePoint | None = None
+    _heaps: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _noted: int = 0
+    _since_seq: int = -1
+
+    def all(self) -> list[Blocked]:
+        """Those that were kept."""
+        return [interval for heap in self._heaps.values() for _, _, interval in heap]
+
+    @property
+    def suspended(self) -> bool:
+        """Whether no interval is noted now."""
+        return self._since_seq == NEVER
+
+    def suspend(self) -> None:
+        """Notes no interval from here on: rows are missing that would show why entries wait."""
+        self._since_seq = NEVER
+
+    def resume(self, seq: int) -> None:
+        """Notes intervals again that begin at this row or later; keeps those from before `suspend`."""
+        self._since_seq = seq
+
+    def disregard(self, before_seq: int) -> None:
+        """Drops everything so far, and intervals that began before this row, because rows before it are unknown."""
+        self.left_out.clear()
+        self.stalls_beyond.clear()
+        self._heaps.clear()
+        self._since_seq = before_seq
+
+    def forget(self, reported_seq: int) -> None:
+        """Drops intervals up to the row `reported_seq`, and the counts."""
+        self.left_out.clear()
+        self.stalls_beyond.clear()
+        for kind, heap in self._heaps.items():
+            self._heaps[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > reported_seq]
+            heapq.heapify(self._heaps[kind])
+
+    def forget_causes(self, causes: Collection[str]) -> None:
+        """Drops the intervals of causes that were none: the broker does not have the limit."""
+        for kind in [kind for kind in self._heaps if kind[1] in causes]:
+            del self._heaps[kind]
+            self.left_out.pop(kind, None)
+
+    def is_known(self, span: Interval) -> bool:
+        """Whether no row is missing since the beginning of an interval."""
+        return span.from_seq >= self._since_seq
+
+    def is_found_later(self, span: Interval) -> bool:
+        """Whether an interval is open at the end of a window; the window in which it ends, or the last, finds it."""
+        return self.open_until is not None and span.ended_by == STILL_OPEN
+
+    def note(self, intervals: Iterable[Blocked]) -> None:
+        """Keeps intervals of which no row is missing; at the end of a window the next one may continue them."""
+        for interval in intervals:
+            if not self.is_known(interval.span):
+                continue
+            if self.open_until is None:
+                self.keep(interval)
+            else:
+                # A hash has one interval as long as its cause stays the same.
+                until = self.open_until
+                span = interval.span._replace(to_seq=until.seq, to_ts=until.ts_us, ended_by=STILL_OPEN)
+                self.keep(interval._replace(span=span))
+
+    def keep(self, interval: Blocked) -> None:
+        """Keeps an interval if it is one of the costliest of its cause and scope."""
+        heap = self._heaps[interval.scope, interval.cause]
+        # The number keeps intervals of equal cost in order, so that the heap never compares intervals.
+        self._noted += 1
+        ranked = (interval.waited_us, -self._noted, interval)
+        if len(heap) < self._kept_max:
+            heapq.heappush(heap, ranked)
+            return
+        left_out = heapq.heappushpop(heap, ranked)[2]
+        self.left_out[left_out.scope, left_out.cause] += 1
+        if is_finding(left_out) and not self.is_found_later(left_out.span):
+            self.stalls_beyond[kind_of(left_out)] += 1

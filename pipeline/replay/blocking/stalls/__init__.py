@@ -1,0 +1,1 @@
+"""Times in which nothing was sent to any consumer although entries waited, and what caused them."""

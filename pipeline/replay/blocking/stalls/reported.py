@@ -1,0 +1,148 @@
+"""What snapshots and samples say of a subscription, as far as it matters to why entries wait."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, shown_as_read
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.seen import Seen
+
+LONG_AGO_US: Final = -NEVER
+
+
+@checkpointed("reported_reading")
+class Reported(NamedTuple):
+    """What the last snapshots and samples say, and when they said it, in microseconds.
+
+    Attributes:
+        replay_us: when the size of the replay queue was reported.
+        in_replay: that size, in entries; None: no snapshot says it.
+        position_us: when the read position was reported.
+        read_position: the position of the next normal read; None: no snapshot says it.
+        stands_us: when a snapshot showed that read position first.
+        holes_us: when the ranges of acknowledged entries above mark-delete were counted.
+        ack_holes: their number, from the trace; None: they were not counted.
+        mark_delete: the position up to which all entries are deleted at the cursor; None: no snapshot says it.
+        unacked_us: when unacknowledged messages and permits were reported.
+        unacked: unacknowledged messages of the subscription; None: no snapshot says it.
+        short: the indexes of the consumers that had no permits.
+        reads: whether the dispatcher waited for a read at `position_us`; None: that snapshot does not say it.
+        replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
+    """
+
+    replay_us: int = 0
+    in_replay: int | None = None
+    position_us: int = 0
+    read_position: Position | None = None
+    stands_us: int = 0
+    holes_us: int = 0
+    ack_holes: int | None = None
+    mark_delete: Position | None = None
+    unacked_us: int = 0
+    unacked: int | None = None
+    short: frozenset[int] = frozenset()
+    reads: bool | None = None
+    replay_at_read: int = 0
+
+    def read_since(self, since_us: int) -> Position | None:
+        """The read position that snapshots have shown since a time; None: none shows one for so long."""
+        return self.read_position if self.stands_us <= since_us else None
+
+    def since(self, since_us: int) -> "Reported":
+        """What was reported at a time or later."""
+        found = self
+        if self.replay_us < since_us:
+            found = found._replace(in_replay=None)
+        if self.position_us < since_us:
+            found = found._replace(read_position=None, reads=None)
+        if self.holes_us < since_us:
+            found = found._replace(ack_holes=None)
+        if self.unacked_us < since_us:
+            found = found._replace(unacked=None, short=frozenset())
+        return found
+
+
+@checkpointed("reports")
+class Reports:
+    """Follows what snapshots and samples say.
+
+    Attributes:
+        last: what they said last.
+    """
+
+    __slots__ = ("_rewound_us", "_without_permits", "last")
+
+    def __init__(self) -> None:
+        self.last = Reported()
+        self._rewound_us = 0
+        self._without_permits: dict[int, int] = {}
+
+    def take(self, snapshot: Snapshot, consumers: Mapping[int, int], blocks_at: int) -> None:
+        """Takes from a snapshot how far the broker has read, the size of the replay queue, and the counters.
+
+        Args:
+            snapshot: the snapshot.
+            consumers: the indexes of consumers by their numbers.
+            blocks_at: from so many unacknowledged messages on a consumer is sent nothing; 0: there is no such limit.
+        """
+        short = frozenset(
+            consumers[c.consumer] for c in snapshot.consumers if c.consumer in consumers and _is_short(c, blocks_at)
+        )
+        self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
+        before = self.last
+        found = before._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
+        if before.read_position is not None and snapshot.read_position not in (None, before.read_position):
+            found = found._replace(replay_at_read=before.in_replay or 0)
+        if snapshot.in_replay is not None:
+            found = found._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
+        if snapshot.read_position is not None:
+            found = found._replace(
+                position_us=snapshot.ts_us,
+                read_position=snapshot.read_position,
+                stands_us=snapshot.ts_us if snapshot.read_position != before.read_position else before.stands_us,
+                mark_delete=snapshot.mark_delete,
+                reads=snapshot.reads,
+            )
+        self.last = found
+
+    def counted(self, ts_us: int, ack_holes: int) -> None:
+        """Takes how many ranges of acknowledged entries are above mark-delete at a time."""
+        self.last = self.last._replace(holes_us=ts_us, ack_holes=ack_holes)
+
+    def rewound(self, ts_us: int) -> None:
+        """Takes when the broker had consumers again after none: its read position begins at mark-delete (3.5, 3.6)."""
+        self._rewound_us = ts_us
+
+    @property
+    def since_rewound(self) -> Reported:
+        """What was said since the broker had consumers: since then the read position only moves on."""
+        return self.last.since(self._rewound_us + SNAPSHOT_LAG_US)
+
+    def without_permits_us(self, consumer: int) -> int:
+        """When the last snapshot that shows a consumer without permits was taken; long ago if none does."""
+        return self._without_permits.get(consumer, LONG_AGO_US)
+
+
+def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
+    """Whether a snapshot shows that a consumer can be sent nothing; the broker may count more than rows (F10, E6)."""
+    if consumer.permits is not None and consumer.permits <= 0:
+        return True
+    return consumer.unacked is not None and 0 < blocks_at <= consumer.unacked
+
+
+def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
+    """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
+    entries: Any = state.entries.view(np.ndarray)
+    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE.value
+    if reported.read_position is not None:
+        return shown_as_read(state, waiting, reported.read_position)
+    if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
+        return np.ones(waiting.slot.size, dtype=np.bool_)
+    read: NDArray[np.bool_] = waiting.was_read | due
+    return read

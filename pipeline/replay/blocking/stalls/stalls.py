@@ -1,0 +1,104 @@
+"""Finds why nothing was sent to any consumer for a while although entries waited (Q12; PIP-474's stall)."""
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.blocking.attribution import (
+    Blocked,
+    Waiters,
+    largest,
+    oldest,
+    oldest_held,
+    oldest_held_by_all,
+    shown_as_read,
+    waiters,
+)
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
+    cannot_be_sent,
+    causes,
+    could_be_sent_since,
+    divided,
+    held_back,
+    must_be_sent,
+)
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import cause_of
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, unexplained
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import common_of
+
+
+def stalled(situation: Situation) -> Blocked | None:
+    """The stall of an interval, with its cause; None: nothing waited, or it waited for its turn only."""
+    state, since_us = situation.state, situation.since_us
+    waiting = _waiting_in(situation)
+    if waiting.slot.size == 0:
+        return None
+    if not situation.connected.any() or bool(np.all(waiting.owner == NOBODY)):
+        return _blocked(situation, waiting, Cause.NO_OWNER, NOBODY)
+    # Plain arrays: each attribute of a record array takes microseconds.
+    lately = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at] > since_us
+    has_drained = state.hashes.view(np.ndarray)["drained_from"][waiting.hash_at] != NOBODY
+    waiting = waiting._replace(drains=waiting.drains | (lately & has_drained))
+    parts = divided(situation, waiting, situation.connected & cannot_be_sent(situation, since_us))
+    if parts.free.slot.size == 0 and not parts.unavailable.any() and not waiting.drains.any():
+        return None
+    cause, blocking = cause_of(situation, parts)
+    stall = _blocked(situation, waiting, cause, blocking)
+    return unexplained(situation, parts, stall) if cause == Cause.UNEXPLAINED else stall
+
+
+def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int) -> Blocked:
+    """The interval of a stall with a cause."""
+    state, interval, connected = situation.state, situation.interval, situation.connected
+    # The limit of the subscription is that of all its consumers together.
+    by_all = cause == Cause.UNACKED_LIMIT_SUBSCRIPTION
+    roots = oldest_held_by_all(state) if by_all else oldest_held(state, blocking, interval.to_seq)
+    # Not who has permits now that it is over.
+    with_permits = np.count_nonzero(connected & (causes(situation, situation.since_us) == Cause.READY.value))
+    for_blocking = waiting.where(waiting.owner == blocking)
+    common = common_of(state)
+    detail: dict[str, object] = {
+        "no_progress": True,
+        "consumers": int(np.count_nonzero(connected)),
+        "with_permits": int(with_permits) if common["permits_known_by"] != 0 else None,
+        "replay_size_at_least": int(common["in_replay"]),
+        "replay_size_reported": situation.reported.in_replay,
+        "look_ahead_limit": situation.look_ahead_limit,
+        "hashes": largest(for_blocking.hash, for_blocking.waited_us(interval)),
+        "waiting_for_it": for_blocking.slot.size,
+    }
+    if cause == Cause.RECENTLY_JOINED:
+        recent = state.waits.consumers.view(np.ndarray)["recent"]
+        detail["recently_joined"] = int(np.count_nonzero(connected & (recent == 1)))
+    waited_us = int(waiting.waited_us(interval).sum())
+    waited = waiting.slot.size, waited_us, roots or oldest(state, waiting.slot)
+    return Blocked("subscription", cause.word, UNKNOWN, NOBODY, blocking, interval, *waited, detail)
+
+
+def _waiting_in(situation: Situation) -> Waiters:
+    """The entries that wait in an interval; what is before the read position of a snapshot was read."""
+    waiting = waiters(situation.state)
+    waiting = waiting.where(waiting.since_ts < situation.interval.to_ts)
+    read_position = situation.reported.read_since(situation.since_us)
+    return waiting._replace(was_read=shown_as_read(situation.state, waiting, read_position))
+
+
+def unexplained_end(situation: Situation) -> tuple[int, Blocked | None]:
+    """The end of an interval to which `stalled` gives a cause, as far as something could be sent again.
+
+    A cause counts for some time after its end. Looks that come one after another must not add that up.
+
+    Returns:
+        Since when something could be sent, in microseconds, and the stall since then; the end of the interval and None
+        if there is a cause until then.
+    """
+    interval, waiting = situation.interval, waiters(situation.state)
+    waiting = waiting.where(must_be_sent(situation, waiting))
+    waiting = waiting.where(~held_back(situation, waiting)[0])
+    since_us = max(int(could_be_sent_since(situation, waiting).min(initial=NEVER)), interval.from_ts)
+    if not 0 < interval.to_ts - since_us < situation.stall_threshold_us:
+        return interval.to_ts, None
+    found = stalled(situation._replace(stall_threshold_us=interval.to_ts - since_us))
+    return (since_us, found) if found is not None and is_finding(found) else (interval.to_ts, None)

@@ -1,0 +1,111 @@
+"""What the rows of a stall show of the known bugs that stop all sending (contract 3.9, 3.11, 3.12, 4.2, 6.2, 6.3).
+
+| symptom | the rows show |
+|---|---|
+| write_not_completed | a dispatch has no end although others have: its connection does not take it, and others wait |
+| parked_at_the_end | all that waits was read; some of it cannot be sent for long, and what could be is not |
+| head_of_replay | 3.x, classic: all was read, and as many as a read picks cannot be sent and are before what could be |
+| joined_out_of_order | 3.x, classic: what could be sent is for consumers remembered after one with a later position |
+| nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
+| no_read_pending | the same, and the last of them shows that the dispatcher waits for no read |
+| counted_as_draining_again | each hash that could be served had drained, and was counted as draining more than once |
+
+Each names a bug only where the catalogue has one for the release and the dispatcher.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, number_before, oldest
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_read
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import causes
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
+from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
+from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import common_of
+
+WRITE_NOT_COMPLETED: Final = "write_not_completed"
+PARKED_AT_THE_END: Final = "parked_at_the_end"
+HEAD_OF_REPLAY: Final = "head_of_replay"
+JOINED_OUT_OF_ORDER: Final = "joined_out_of_order"
+NOTHING_IS_READ: Final = "nothing_is_read"
+NO_READ_PENDING: Final = "no_read_pending"
+COUNTED_AGAIN: Final = "counted_as_draining_again"
+
+
+class Shown(NamedTuple):
+    """A symptom, and the index of the consumer that it is about; an empty name: none, NOBODY: it is about none."""
+
+    name: str
+    consumer: int
+
+
+def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
+    """The symptom that the rows of a stall show.
+
+    Args:
+        situation: the stall.
+        waiting: all entries that wait,
+        free: and those of them that could have been sent.
+    """
+    state, reported = situation.state, situation.reported
+    unwritten = _unwritten_to(state, situation.interval.to_ts - situation.stall_threshold_us)
+    # One slow connection holds up the others; its own entries wait for it on any release.
+    if unwritten != NOBODY and bool((free.owner != unwritten).any()):
+        return Shown(WRITE_NOT_COMPLETED, unwritten)
+    if bool(reported_as_read(state, waiting, reported).all()):
+        parked = _parked(situation, waiting, free)
+        if parked:
+            return Shown(parked, NOBODY)
+    longest_us = reported.position_us - situation.interval.from_ts
+    stands = reported.read_position is not None and longest_us >= situation.stall_threshold_us
+    if stands and not reported_as_read(state, free, reported).any():
+        return Shown(NO_READ_PENDING if reported.reads is False else NOTHING_IS_READ, NOBODY)
+    counted_again = state.hashes.view(np.ndarray)["registered"][free.hash_at] > 1
+    stuck = free.slot.size > 0 and bool((counted_again & unserved_since_drained(state, free)).all())
+    return Shown(COUNTED_AGAIN if stuck else "", NOBODY)
+
+
+def _parked(situation: Situation, waiting: Waiters, free: Waiters) -> str:
+    """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
+    if not situation.held_back.applies:
+        # What was published later is not among `free`, although its owner may be ready.
+        long = np.count_nonzero(waiting.since_ts <= situation.since_us)
+        return PARKED_AT_THE_END if long > free.slot.size else ""
+    if free.slot.size and set(free.owner.tolist()) <= situation.held_back.out_of_order:
+        return JOINED_OUT_OF_ORDER
+    if free.slot.size == 0:
+        return ""
+    ahead = number_before(situation.state, waiting, oldest(situation.state, free.slot)[0])
+    return HEAD_OF_REPLAY if ahead >= _picked(situation) else ""
+
+
+def _picked(situation: Situation) -> int:
+    """How many of the first entries in replay a read of the older dispatcher looks at: min(permits, batch) (6.2)."""
+    consumers: Any = situation.state.consumers.view(np.ndarray)
+    ready = situation.connected & (causes(situation, situation.since_us) == Cause.READY.value)
+    permits = int(np.maximum(consumers["permits"][ready], 0).sum())
+    return max(min(permits, situation.limits.read_batch or READ_BATCH), 1)
+
+
+def _unwritten_to(state: Seen, before_us: int) -> int:
+    """The receiver of a dispatch before a time that had no end by then although others had; NOBODY: there is none."""
+    entries: Any = state.entries.view(np.ndarray)
+    if common_of(state)["starts_seen"] == 0:
+        return NOBODY
+    held = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)
+    written = entries["marks"] & Mark.DISPATCH_CONFIRMED.value != 0
+    if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
+        return NOBODY
+    slots = np.flatnonzero(held & ~written & (entries["sent_ts"] <= before_us))
+    if slots.size:
+        return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]])
+    common = common_of(state)
+    # What ends the stall may be its end, at last.
+    lately = common["written_late_since_ts"] <= before_us <= common["written_late_ts"]
+    return int(common["written_late_to"]) if lately else NOBODY

@@ -1,0 +1,126 @@
+"""Stalls that nothing explains, with the facts that decide their verdict."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Waiters, largest, oldest
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back, may_be_skipped
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import may_pause
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import unshown_limit
+from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import common_of
+
+# The values in `detail` that only a stall without a cause has.
+_FACTS: Final = frozenset(
+    {"symptom", "owners_matter", "could_be_sent", "backlog_known", "joins_known", "may_pause", "unshown"}
+)
+
+
+@checkpointed("stall_kind")
+class StallKind(NamedTuple):
+    """The facts that decide the verdict on a stall.
+
+    Attributes:
+        permits_known: whether rows or snapshots show the permits of consumers; without them, their lack may be why.
+        backlog_known: whether no entry from before a reset may hold back what waits.
+        joins_known: whether it is known which consumers had joined recently, as far as it matters (3.x and classic).
+        symptom: what the rows show of a known bug, see `symptoms`; empty: nothing.
+        healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
+        may_pause: whether a setting lets the dispatcher pause until acknowledgements close holes, and no row shows how
+            many there were.
+        paced: whether the traffic looks like that of a limit of the dispatch rate, which no row rules out.
+        unshown: the limit that no row shows and that may be why, see `unshown.limits`; empty: there is none.
+    """
+
+    permits_known: bool
+    backlog_known: bool
+    joins_known: bool
+    symptom: str
+    healed: bool
+    may_pause: bool = False
+    paced: bool = False
+    unshown: str = ""
+
+    @property
+    def provable(self) -> bool:
+        """Whether the rows rule out every cause that leaves no row of its own."""
+        certain = self.permits_known and self.backlog_known and self.joins_known
+        return certain and not (self.may_pause or self.paced or self.unshown)
+
+
+def is_finding(interval: Blocked) -> bool:
+    """Whether the interval breaks rule `stalled`."""
+    return interval.scope == "subscription" and interval.cause == Cause.UNEXPLAINED.word
+
+
+def kind_of(stall: Blocked) -> StallKind:
+    """The facts that decide the verdict on a stall."""
+    detail = stall.detail
+    healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
+    known = detail["with_permits"] is not None, detail["backlog_known"], detail["joins_known"]
+    return StallKind(*known, detail["symptom"], healed, detail["may_pause"], "paced" in detail, detail["unshown"])
+
+
+def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked:
+    """A stall without a cause, with the facts of `StallKind`."""
+    state, waiting = situation.state, parts.waiting
+    held, perhaps_held = held_back(situation, parts.free)
+    free = parts.free.where(~held)
+    shown = symptom(situation, waiting, free)
+    # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
+    hashes = state.hashes.view(np.ndarray)[free.hash_at]
+    unheld = (hashes["held"] == 0) & (hashes["held_elsewhere"] == 0)
+    facts: dict[str, object] = {
+        "hashes": largest(free.hash, free.waited_us(situation.interval)),
+        "joins_known": not bool(perhaps_held.all()),
+        "symptom": shown.name,
+        "could_be_sent": free.slot.size,
+        "may_pause": may_pause(situation, free),
+        "backlog_known": _backlog_is_known(situation, waiting),
+        "unshown": unshown_limit(situation, parts),
+        "owners_matter": bool(parts.unavailable.any()) or not bool(unheld.any()),
+    }
+    roots = oldest(state, free.slot)
+    return stall._replace(blocking=shown.consumer, roots=roots, detail={**stall.detail, **facts})
+
+
+def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
+    """A stall without a cause that turns out to be the pause of a rate limit; `limit`: what to say of it."""
+    kept = {name: value for name, value in stall.detail.items() if name not in _FACTS}
+    return stall._replace(cause=Cause.DISPATCH_RATE_LIMIT.word, blocking=NOBODY, detail={**kept, **limit})
+
+
+def _backlog_is_known(situation: Situation, waiting: Waiters) -> bool:
+    """Whether rows show where all entries are that could hold back what waits.
+
+    Entries that were known before the last reset, or that an administrator may have skipped, may wait since: consumers
+    that joined after a reset wait for them (6.1), and all of them count for the look-ahead limit (4.7).
+    """
+    state, reported = situation.state, situation.reported
+    entries: Any = state.entries.view(np.ndarray)
+    used = entries[entries["ledger"] != UNKNOWN]
+    marks, full = used["marks"], situation.limits.unacked_per_subscription
+    skip_begun_ts = common_of(state)["skip_begun_ts"]
+    if full > 0 and skip_begun_ts != UNKNOWN:
+        # What an administrator skipped while it was held may count on as unacknowledged (9.3, E6). A subscription that
+        # was at its limit then reads nothing new before it is below half of it.
+        held = int(used["messages"][used["holder"] != NOBODY].sum()) if reported.unacked is None else reported.unacked
+        if 2 * held >= full:
+            return False
+    if situation.held_back.applies and skip_begun_ts > situation.interval.from_ts:
+        # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
+        return False
+    before_reset = int(np.count_nonzero(marks & (Mark.BEFORE_RESET | Mark.ACKED) == Mark.BEFORE_RESET.value))
+    if before_reset > 0 and situation.held_back.applies:
+        return False
+    limit = situation.look_ahead_limit
+    if limit is None or (before_reset == 0 and not may_be_skipped(state, waiting, reported).any()):
+        return True
+    return before_reset + waiting.slot.size < limit

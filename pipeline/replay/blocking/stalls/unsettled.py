@@ -1,0 +1,98 @@
+"""Stalls without a cause that dispatches before and after them may show to be pauses of a rate limit."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
+from dispatch_audit.pipeline.replay.settings.broker_limits import look_ahead_is_said
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+
+_BY_ENTRY: Final = "dispatchThrottlingOnBatchMessageEnabled"
+_BY_TRAFFIC: Final = "the traffic, not by a setting"
+# The number of stalls that are remembered.
+_STALLS_MAX: Final = 64
+
+
+@checkpointed("unsettled_stalls")
+@dataclass(eq=False, slots=True)
+class UnsettledStalls:
+    """Takes the stalls as they are found, and hands them on to the intervals once no dispatch can say more of them.
+
+    Attributes:
+        waiting: those that later dispatches may explain.
+    """
+
+    _in_force: SettingsInForce
+    _intervals: KeptIntervals
+    waiting: list[Blocked] = field(default_factory=list)
+    _provable: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
+    _pace: DispatchPace = field(default_factory=DispatchPace)
+    _levels: ReplayLevels = field(default_factory=ReplayLevels)
+    _recent: RecentDispatches = field(default_factory=RecentDispatches)
+
+    def note(self, parts: Iterable[Blocked]) -> None:
+        """Takes the parts of a stall, with a cause or without one."""
+        for part in parts:
+            self._settle(part.span.to_ts - HORIZON_US)
+            if not is_finding(part):
+                self._intervals.note([part])
+                continue
+            if kind_of(part).provable:
+                self._provable.append(part.span)
+            limit = self._recent.explaining(part.span, self._in_force.is_on(_BY_ENTRY))
+            if limit is not None:
+                self._intervals.note([limited(part, limit)])
+                continue
+            self._levels.note(part)
+            if self._intervals.open_until is not None:
+                self._intervals.note([self._doubted(part)])
+            elif self._intervals.is_known(part.span):
+                self.waiting.append(part)
+
+    def dispatched(self, sent: Sent) -> None:
+        """Takes the dispatches of the next rows; there may be none."""
+        if sent.ts_us.size:
+            self._pace.note(sent)
+            self._recent.note(sent, self._in_force.rates())
+
+    def settle(self) -> None:
+        """Hands on all stalls; call at the end of the trace or of a window."""
+        self._settle(None)
+
+    def _settle(self, until_us: int | None) -> None:
+        """Hands on the stalls that ended by a time: later dispatches say nothing about them."""
+        while self.waiting and (until_us is None or self.waiting[0].span.to_ts <= until_us):
+            self._intervals.keep(self._doubted(self.waiting.pop(0)))
+
+    def _doubted(self, found: Blocked) -> Blocked:
+        """A stall with what other stalls and the pace of dispatches say of it."""
+        if not look_ahead_is_said(self._in_force) and self._levels.is_usual(found):
+            found = found._replace(detail={**found.detail, "unshown": UNSHOWN_LOOK_AHEAD})
+        paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
+        if paced is None:
+            return found
+        if not paced.certain:
+            return found._replace(detail={**found.detail, "paced": paced.messages})
+        return limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
+
+    def provable_us(self, from_us: int, to_us: int) -> int:
+        """How long nothing was sent to anybody between two times, as far as that is a finding of its own."""
+        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._provable)
+
+    def interrupted(self) -> None:
+        """Forgets dispatches: rows may be missing."""
+        self._pace.interrupted()
+        self._recent.forget()
+
+    def forget(self, reported_seq: int, recent_us: int) -> None:
+        """Drops stalls up to the row `reported_seq`, and paces of before `recent_us`."""
+        self.waiting = [stall for stall in self.waiting if stall.span.to_seq > reported_seq]
+        self._pace.forget(recent_us)
