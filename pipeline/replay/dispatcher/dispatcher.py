@@ -4,7 +4,6 @@ It takes stretches of events in the order of `seq`, with membership changes and 
 findings. Callers name consumers by the trace's numbers. The result depends on these inputs only.
 """
 
-from collections import abc
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -69,6 +68,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
+from dispatch_audit.pipeline.replay.traffic.kept_in_state import of_consumers
 
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
 _all_hashes_served = EntryPoint(ownership.all_hashes_served)
@@ -96,6 +96,7 @@ class Dispatcher:
     """The state of one subscription and its transitions.
 
     Attributes:
+        collector: what the rules have found, and what withdraws it.
         consumers: the index of each consumer in the state.
         policy: the settings of the kernel, from profile and subscription.
         monitor: collects the intervals of waiting.
@@ -105,13 +106,13 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "_collector",
         "_contradicted",
         "_open_entries_max",
         "_out",
         "_routings",
         "_state",
         "_without_publish_reported",
+        "collector",
         "consumers",
         "drains",
         "monitor",
@@ -142,7 +143,7 @@ class Dispatcher:
         common["publish_skew_us"] = policy.skew_us
         self._take_settings(0)
         self._out = new_output(_FINDINGS_ROOM, _SLOTS, _SLOTS)
-        self._collector = FindingCollector(exceptions)
+        self.collector = FindingCollector(exceptions)
         self._without_publish_reported = 0
         self._contradicted: list[ContradictedLimit] = []
 
@@ -159,7 +160,7 @@ class Dispatcher:
     @property
     def draining(self) -> set[tuple[int, int]]:
         """The holder's index and the hash of each draining episode that is open, or ended and was not forgotten."""
-        hashes, over = self._state.hashes, self._collector.episodes
+        hashes, over = self._state.hashes, self.collector.episodes
         draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
         holders = [*draining_hashes.holder.tolist(), *over.holder.tolist()]
         return set(zip(holders, [*draining_hashes.hash.tolist(), *over.hash.tolist()], strict=True))
@@ -170,59 +171,16 @@ class Dispatcher:
         return self._state.checks.counts
 
     @property
-    def permits_recorded(self) -> bool:
-        """Whether rows of flow show the permits of consumers."""
-        return bool(common_of(self._state)["permits_known_by"] == BY_FLOWS)
-
-    @property
-    def acks_seen(self) -> bool:
-        """Whether the trace has a row of an acknowledgement."""
-        return bool(common_of(self._state)["acks_seen"] == 1)
-
-    @property
-    def delays_in_doubt(self) -> bool:
-        """Whether trace.json alone says that the delays of entries were not heeded."""
-        return bool(common_of(self._state)["delays_in_doubt"])
-
-    @property
-    def last_named(self) -> list[int]:
-        """By the index of the consumer, the seq of the last row or snapshot that shows it connected."""
-        named: list[int] = self._state.consumers.view(np.ndarray)["named_seq"].tolist()
-        return named
-
-    @property
-    def sent_batches(self) -> list[bool]:
-        """By the index of the consumer, whether it was sent a batch of several messages."""
-        largest: list[bool] = (self._state.limits.consumers.view(np.ndarray)["largest"] > 1).tolist()
-        return largest
-
-    @property
     def counts(self) -> dict[int, tuple[int, int]]:
         """By consumer, the number of entries dispatched to it, and of pending entries that it acknowledged."""
-        return dict(zip(self.consumers.numbers, self._of_consumers("dispatched", "acked"), strict=True))
+        of_each = of_consumers(self._state, "dispatched", "acked")
+        return dict(zip(self.consumers.numbers, of_each[: len(self.consumers)], strict=True))
 
     @property
-    def beyond(self) -> abc.Mapping[tuple[int, int], int]:
-        """The number of findings that were only counted, by rule and exception (`CappedFindings`)."""
-        return self._collector.findings.beyond
-
-    @property
-    def read_before(self) -> list[tuple[int, int] | None]:
-        """By the index of the consumer, the highest position dispatched before it joined."""
-        return self._positions("joined")
-
-    @property
-    def published_before(self) -> list[tuple[int, int] | None]:
-        """By the index of the consumer, the highest position published before it joined."""
-        return self._positions("published_at_join")
-
-    def _positions(self, name: str) -> list[tuple[int, int] | None]:
-        return [at if at[0] >= 0 else None for at in self._of_consumers(f"{name}_ledger", f"{name}_entry")]
-
-    def _of_consumers(self, one: str, other: str) -> list[tuple[int, int]]:
-        """Two fields of all consumers; as columns, because one by one they cost several times as much."""
-        consumers = self._state.consumers.view(np.ndarray)[: len(self.consumers)]
-        return list(zip(consumers[one].tolist(), consumers[other].tolist(), strict=True))
+    def without_publish(self) -> int:
+        """How many entries that rows have named since the last window have no publish."""
+        # The publish of an entry that was reported without one may have come since.
+        return max(int(common_of(self._state)["without_publish"]) - self._without_publish_reported, 0)
 
     def _consumer(self, number: int) -> Any:
         """The record of a consumer, to be read and set by name; see `record_of`."""
@@ -326,27 +284,10 @@ class Dispatcher:
         self._state = self._state._replace(routing=promised)
         if self.drains:
             _remap(self._state, before, at)
-            self._doubt_episodes(at, given_up)
+            draining.doubt_episodes(self._state, self.consumers.numbers, at, given_up)
             self.monitor.moves.note(self._state, before, at)
         _change_owners(self._state, self._out, at, BY_JOIN, self.policy)
         self.monitor.take_intervals(self._state, self._out)
-
-    def _doubt_episodes(self, at: TracePoint, given_up: GivenUp) -> None:
-        """Marks the episodes that begin here though all their entries may have been given up before."""
-        if not given_up.any:
-            return
-        hashes, entries = self._state.hashes.view(np.ndarray), self._state.entries.view(np.ndarray)
-        begun = (hashes["hash"] != UNKNOWN) & (hashes["draining_seq"] == at.seq) & (hashes["away"] == 1)
-        for slot in np.flatnonzero(begun).tolist():
-            holder = int(hashes["holder"][slot])
-            if self.consumers.numbers[holder] in given_up.consumers:
-                hashes["doubtful_to_seq"][slot] = given_up.over_seq
-                continue
-            held = entries[
-                (entries["ledger"] != UNKNOWN) & (entries["hash_at"] == slot) & (entries["holder"] == holder)
-            ]
-            if given_up.entries.issuperset(zip(held["ledger"].tolist(), held["entry"].tolist(), strict=True)):
-                hashes["doubtful_to_seq"][slot] = given_up.over_seq
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
         """Hashes all keys anew with another selector; no consumer is connected at that time (E16)."""
@@ -356,9 +297,7 @@ class Dispatcher:
 
     def begin_reset(self, at: TracePoint) -> None:
         """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
-        self._before_change(at, BY_RESET, ends_all=True)
-        self._report_starved(at, BY_RESET)
-        self.monitor.closed(self._state, at, BY_RESET)
+        self._end_waits(at, BY_RESET)
         leave_and_reset.reset_begins(self._state)
 
     def restart(self, at: TracePoint) -> None:
@@ -369,13 +308,11 @@ class Dispatcher:
     def interrupt(self, at: TracePoint) -> None:
         """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
         self._drain_output()
-        self._before_change(at, BY_GAP, ends_all=True)
-        self._report_starved(at, BY_GAP)
-        self.monitor.closed(self._state, at, BY_GAP)
+        self._end_waits(at, BY_GAP)
         self.peaks.note_all(self._state)
         _close(self._state, self._out, at)
         self._drain_output()
-        self._collector.end_open_episodes()
+        self.collector.end_open_episodes()
         self._state = without_entries(self._state)
         self._out.stop[0] = 0
         self.monitor.suspend()
@@ -432,9 +369,7 @@ class Dispatcher:
         """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
         self._drain_output()
         self.monitor.intervals.open_until = at if goes_on else None
-        self._before_change(at, STILL_OPEN, ends_all=True)
-        self._report_starved(at, STILL_OPEN)
-        self.monitor.closed(self._state, at, STILL_OPEN)
+        self._end_waits(at, STILL_OPEN)
         self.peaks.note_all(self._state)
         self.monitor.stalls.settle()
         _close(self._state, self._out, at)
@@ -445,7 +380,7 @@ class Dispatcher:
         self._drain_output()
         entries = self._state.entries
         unacked = (entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED.value == 0)
-        self._collector.forget(reported_seq, recent_us, entries.ledger[unacked], entries.entry[unacked])
+        self.collector.forget(reported_seq, recent_us, entries.ledger[unacked], entries.entry[unacked])
         self.monitor.forget(reported_seq, recent_us)
         self.traffic, self.peaks = DispatchCounts(), Peaks()
         hashes = self._state.hashes
@@ -455,20 +390,6 @@ class Dispatcher:
         self._state.consumers.dispatched[:] = 0
         self._state.consumers.acked[:] = 0
         self._without_publish_reported = int(self._state.common[0].without_publish)
-
-    def _outstanding(self) -> tuple[int, int]:
-        """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
-        entries = self._state.entries
-        marks = entries.marks[entries.ledger != UNKNOWN]
-        waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING.value
-        unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT.value
-        return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
-
-    def unseen(self) -> tuple[int, int, int, int, int]:
-        """The fields of `Unseen` from `unkeyed` to `never_acknowledged`; those up to here, so call it after `close`."""
-        # The publish of an entry that was reported without one may have come since.
-        without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_reported, 0)
-        return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._outstanding()
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
@@ -549,6 +470,12 @@ class Dispatcher:
         _end_unavailability_of_all(self._state, self._out, at, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out)
 
+    def _end_waits(self, at: TracePoint, ended_by: int) -> None:
+        """Ends the waits of all consumers and hashes; call before a reset, a gap or the end of the trace."""
+        self._before_change(at, ended_by, ends_all=True)
+        self._report_starved(at, ended_by)
+        self.monitor.closed(self._state, at, ended_by)
+
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:
         """Reports starved hashes; call before a reset, the last leave or the end."""
         _all_hashes_served(self._state, self._out, at, ended_by, self.policy)
@@ -560,12 +487,12 @@ class Dispatcher:
         Only later rows show whether a dispatch was sent, so call this at the end of a group.
         """
         self._drain_output()
-        return self._collector.certain()
+        return self.collector.certain()
 
     def episodes(self) -> Records:
         """The draining episodes that have ended so far; at the end of a group, or of a window, all of them."""
         self._drain_output()
-        return self._collector.episodes
+        return self.collector.episodes
 
     def _make_room(self, need: Need, from_us: int) -> None:
         limits = self._open_entries_max, self.policy.report_min_us
@@ -583,4 +510,4 @@ class Dispatcher:
         # Between two membership changes there is nothing as a rule. Five numbers are faster as such than as an array.
         if any(out.filled.tolist()):
             self.monitor.take_intervals(self._state, out)
-            self._collector.collect(out, self._routings, self.policy)
+            self.collector.collect(out, self._routings, self.policy)

@@ -6,6 +6,10 @@ at once from 4.0.7 on, before that at the next attempt (contract 3.4, 3.10). The
 count as waiting only while the hash is away.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -14,6 +18,7 @@ from dispatch_audit.pipeline.replay.state.output import EPISODES, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
 from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 
 
 @compiled
@@ -124,3 +129,24 @@ def remap(state: State, before: Routing, point: TracePoint) -> None:
             note_blocked(hashes, at, hashes[at].waiting, point)
             hashes[at].new_owner = owner
             hashes[at].away = 1
+
+
+def doubt_episodes(state: State, numbers: Sequence[int], at: TracePoint, given_up: GivenUp) -> None:
+    """Marks the episodes that begin at a point though all their entries may have been given up before.
+
+    Args:
+        state: after they have begun.
+        numbers: the trace's numbers of consumers, by their indexes.
+        at: the point.
+        given_up: what consumers gave up while the routing came into force.
+    """
+    if not given_up.any:
+        return
+    hashes, entries = state.hashes.view(np.ndarray), state.entries.view(np.ndarray)
+    begun = (hashes["hash"] != UNKNOWN) & (hashes["draining_seq"] == at.seq) & (hashes["away"] == 1)
+    for slot in np.flatnonzero(begun).tolist():
+        holder = int(hashes["holder"][slot])
+        held = entries[(entries["ledger"] != UNKNOWN) & (entries["hash_at"] == slot) & (entries["holder"] == holder)]
+        positions = zip(held["ledger"].tolist(), held["entry"].tolist(), strict=True)
+        if numbers[holder] in given_up.consumers or given_up.entries.issuperset(positions):
+            hashes["doubtful_to_seq"][slot] = given_up.over_seq

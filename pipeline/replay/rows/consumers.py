@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, chosen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
+from dispatch_audit.pipeline.replay.traffic.kept_in_state import sent_before_joins
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
 
 # The memory that the broker needs for a draining hash, by the estimate of PIP-379.
@@ -23,7 +24,7 @@ _BYTES_A_HASH = 80
 def consumers(found: ReplayResult) -> Rows:
     """A row for each consumer that was connected in the reported range."""
     dispatcher, counts = found.dispatcher, found.dispatcher.counts
-    shares, read_before = found.membership.owners.epochs.shares.of_all(), dispatcher.read_before
+    shares, read_before = found.membership.owners.epochs.shares.of_all(), sent_before_joins(dispatcher.seen)
     total = sum(dispatched for dispatched, _ in counts.values())
     rows: Rows = []
     episodes = chosen(found.episodes, found.episodes.to_seq > found.report_range.since.seq)

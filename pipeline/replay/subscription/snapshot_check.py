@@ -3,6 +3,8 @@
 from collections.abc import Set
 from typing import NamedTuple
 
+import numpy as np
+
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
@@ -97,7 +99,8 @@ class SnapshotCheck:
     ) -> tuple[Moment, Moment]:
         """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
-        self.counters.look(snapshot, dispatcher.consumers, dispatcher.sent_batches)
+        sent_batches = (dispatcher.seen.limits.consumers.view(np.ndarray)["largest"] > 1).tolist()
+        self.counters.look(snapshot, dispatcher.consumers, sent_batches)
         return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
 
     def agrees(

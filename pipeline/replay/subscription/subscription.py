@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import OmittedRanges
+from dispatch_audit.pipeline.replay.traffic.kept_in_state import outstanding
 
 
 @checkpointed("subscription")
@@ -125,6 +126,7 @@ class Subscription:
             dispatcher.monitor.disregard(self._last.seq)
         loop.limits.note_kept(dispatcher)
         findings = loop.limits.holding(dispatcher.findings(), messages_of_a_read(dispatcher.seen))
+        never_dispatched, never_acknowledged = outstanding(dispatcher.seen)
         return ReplayResult(
             loop=loop,
             findings=findings,
@@ -132,11 +134,15 @@ class Subscription:
                 dispatcher.episodes(), np.array([at.seq for at in epochs.began], dtype=np.int64)
             ),
             unseen=Unseen(
-                cold_start.censored,
-                membership.owners.undecided,
-                *dispatcher.unseen(),
-                len(snapshots.listed - dispatcher.consumers.of.keys()),
-                cold_start.censored_by_gaps,
+                censored=cold_start.censored,
+                undecided=membership.owners.undecided,
+                unkeyed=dispatcher.traffic.unkeyed,
+                without_publish=dispatcher.without_publish,
+                without_end=dispatcher.collector.without_end,
+                never_dispatched=never_dispatched,
+                never_acknowledged=never_acknowledged,
+                unjoined=len(snapshots.listed - dispatcher.consumers.of.keys()),
+                censored_by_gaps=cold_start.censored_by_gaps,
             ),
             report_range=report_range,
             silence=self._silence,

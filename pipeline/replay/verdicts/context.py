@@ -15,8 +15,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, Tra
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.traffic.kept_in_state import published_before_joins, sent_before_joins
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 
 SENT_WITHOUT_ACK_MAX: Final = 1_000
@@ -100,7 +101,7 @@ class FindingContext:
         entries some are acknowledged for certain.
         """
         dispatcher, written = self.found.dispatcher, self.config.written
-        if dispatcher.acks_seen or "ack" in written:
+        if common_of(dispatcher.seen)["acks_seen"] or "ack" in written:
             return True
         return not written and sum(dispatched for dispatched, _ in dispatcher.counts.values()) <= SENT_WITHOUT_ACK_MAX
 
@@ -120,8 +121,8 @@ class FindingContext:
     @cached_property
     def joins(self) -> list[Joined]:
         """The position of the dispatcher when each consumer joined, by its index."""
-        dispatcher, reported = self.found.dispatcher, map(self.found.snapshots.joined_at.get, self.numbers)
-        return list(map(Joined, dispatcher.read_before, dispatcher.published_before, reported))
+        seen, reported = self.found.dispatcher.seen, map(self.found.snapshots.joined_at.get, self.numbers)
+        return list(map(Joined, sent_before_joins(seen), published_before_joins(seen), reported))
 
     def was_short_since(self, consumer: int, ts_us: int) -> bool:
         """Whether a consumer that has left had no permits, or was at its limit, at a time after the given one."""

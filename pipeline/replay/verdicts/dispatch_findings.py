@@ -52,7 +52,7 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
             continue
         indexes = reported[rules == rule]
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in indexes)
-        for (beyond, permitted), count in found.dispatcher.beyond.items():
+        for (beyond, permitted), count in found.dispatcher.collector.findings.beyond.items():
             if beyond == rule:
                 counts[plain_verdict(rule, permitted, context).severity] += count
         worst = indexes

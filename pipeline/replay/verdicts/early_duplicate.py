@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
-from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before
@@ -127,7 +127,8 @@ def _late_verdict(block: Records, context: FindingContext) -> FindingVerdict:
     """
     contradiction = "more time passed between the two dispatches than a read takes"
     idle = bool((block.receiver_sent_ts[0] - block.other_ts <= READ_US).all())
-    if context.drains or context.found.dispatcher.permits_recorded or not idle:
+    permits_recorded = common_of(context.found.dispatcher.seen)["permits_known_by"] == BY_FLOWS
+    if context.drains or permits_recorded or not idle:
         return unexplained(contradiction)
     because = (
         f"{contradiction}, but the consumer was sent nothing in between, and no row shows whether it had permits: "

@@ -26,6 +26,7 @@ from dispatch_audit.pipeline.contract.rules import (
 )
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
@@ -71,7 +72,7 @@ def perhaps_gone(context: FindingContext, seq: int) -> str:
     """Why a consumer may have left before a row although no row says so, as a clause; empty: none may have."""
     if context.leaves_recorded:
         return ""
-    last_named = context.found.dispatcher.last_named
+    last_named = context.found.dispatcher.seen.consumers.view(np.ndarray)["named_seq"].tolist()
     for index, number in enumerate(context.numbers):
         stay = context.stays.get(number)
         if stay is not None and stay.joined is not None and stay.joined.seq < seq and last_named[index] < seq:
@@ -88,7 +89,7 @@ def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
 def doubts_of_waits(context: FindingContext, seq: int) -> list[str]:
     """Why entries that waited up to a row may not have been for consumers that could be sent them, as clauses."""
     other, gone = perhaps_other_dispatcher(context, seq), perhaps_gone(context, seq)
-    delayed = _PERHAPS_DELAYED if context.found.dispatcher.delays_in_doubt else ""
+    delayed = _PERHAPS_DELAYED if common_of(context.found.dispatcher.seen)["delays_in_doubt"] else ""
     return [clause for clause in (other, not_acknowledged(context), gone, delayed) if clause]
 
 
