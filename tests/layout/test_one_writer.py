@@ -17,7 +17,7 @@ REPLAY: Final = Path(__file__).resolve().parents[2] / "pipeline" / "replay"
 WRITERS: Final = ("dispatcher", "state")
 """The rooms of the transitions, and of the arrays that they change."""
 
-MEMORIES: Final = {"blocking": "waits", "rules/limits_seen.py": "limits", "rules": "checks"}
+MEMORIES: Final = {"blocking": "waits", "rules/limit": "limits", "rules": "checks"}
 """By the observer, what it may write."""
 
 _TAKES_STATE: Final = ("State", "Seen", "SeenByRules", "SeenByLimits", "SeenByBlocking", "SeenRecords")

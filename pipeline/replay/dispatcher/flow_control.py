@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import update
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
-from dispatch_audit.pipeline.replay.rules.limits_seen import note_at_limit
+from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output

@@ -25,7 +25,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
-from dispatch_audit.pipeline.replay.rules.limits_seen import note_dispatch, note_full
+from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_limit_of_consumer
+from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_full, note_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import (
     expect_end,
@@ -274,10 +275,10 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     entries, consumer, policy = state.entries, sent.consumer, rows.policy
     point = TracePoint(sent.seq, sent.ts_us)
     vague = _perhaps_returned(state, slot, sent, policy)
-    late_us = policy.unordered_us
-    check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, vague and late_us > 0)
+    check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
     if state.common[0].resetting == NO_RESET:
-        note_dispatch(state, out, slot, sent)
+        note_limit_of_consumer(state, out, slot, sent)
+        note_limit_of_subscription(state, out, slot, sent)
     note_delivery(state, slot, sent, policy.keeps_order)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner

@@ -1,6 +1,6 @@
 """The claimed limits of unacknowledged messages: when they changed, and which of them the broker contradicts.
 
-The kernel counts how often a limit is passed, and how often the broker holds back at it (`rules.unacked_limits`). Here
+Rules count how often a limit is passed, and how often the broker holds back at it (`rules.limits_contradicted`). Here
 is what follows for the findings: those under a contradicted limit are not provable, and one within the bracket of a
 change stands only if both values make it one. A limit that only trace.json or the default of the release claims may
 have been raised by a policy that nobody recorded, so a dispatch beyond it breaks the rule only where a row `settings`

@@ -19,10 +19,12 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report, report_against
-from dispatch_audit.pipeline.replay.rules.unacked_limits import check_unacked
+from dispatch_audit.pipeline.replay.rules.limit_of_consumer import check_limit_of_consumer
+from dispatch_audit.pipeline.replay.rules.limit_of_subscription import check_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import Output
+from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 from dispatch_audit.pipeline.replay.state.state import (
@@ -180,8 +182,7 @@ def check_dispatch(
     out: Output,
     slot: int,
     sent: Dispatch,
-    unordered_us: int,
-    keeps_order: bool,
+    policy: Policy,
     before_return: bool,
 ) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`).
@@ -193,22 +194,21 @@ def check_dispatch(
         out: receives findings.
         slot: the entry; its hash is known.
         sent: the dispatch.
-        unordered_us: two dispatches recorded closer than this may have been decided in the other order; 0 where
-            the decision itself is recorded.
-        keeps_order: False where the subscription promises no order of a hash across consumers.
+        policy: the settings in force.
         before_return: whether it may have been decided before the redeliver command that last returned the entry.
     """
-    before_us = sent.ts_us - unordered_us
+    before_us = sent.ts_us - policy.unordered_us
     check_single_holder(state, out, slot, sent, before_us)
     check_early_duplicate(state, out, slot, sent, before_us)
     if state.common[0].resetting != NO_RESET:
         # Waiting entries and counts may belong to the old dispatcher or to the new one: nothing is certain.
         return
-    _count_checks(state, slot, sent, keeps_order)
+    _count_checks(state, slot, sent, policy.keeps_order)
     check_overtaking(state, out, slot, sent, before_us)
     check_redelivery_count(state, out, slot, sent, before_return)
-    check_unacked(state, out, slot, sent)
-    if keeps_order:
+    check_limit_of_consumer(state, out, slot, sent)
+    check_limit_of_subscription(state, out, slot, sent)
+    if policy.keeps_order:
         check_first_delivery(state, out, slot, sent, before_us)
 
 

@@ -137,7 +137,7 @@ class Waits(NamedTuple):
 
 @checkpointed("limits_seen")
 class LimitsSeen(NamedTuple):
-    """What `rules.limits_seen` remembers: how dispatches agree with the claimed limits of unacknowledged messages."""
+    """What rules remember of limits: how dispatches agree with the claimed limits of unacknowledged messages."""
 
     consumers: Records  # of CONSUMER_LIMIT
     claims: Records  # of CLAIM, two: OF_CONSUMER, OF_SUBSCRIPTION

@@ -13,7 +13,8 @@ class Policy(NamedTuple):
 
     Attributes:
         skew_us: how much later than its event a row may be recorded if its early side is missing.
-        unordered_us: see `dispatch_rules.check_dispatch`.
+        unordered_us: two dispatches recorded closer than this may have been decided in the other order; 0 where the
+            decision itself is recorded.
         mark_delete_releases: whether ordinary moves of mark-delete release pending entries (contract 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
         sticky: whether its consumers declare their hashes (STICKY).

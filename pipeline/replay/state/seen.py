@@ -95,7 +95,7 @@ class Seen(Protocol):
 
     @property
     def limits(self) -> SeenLimits:
-        """The memory of `rules.limits_seen`."""
+        """The memory of the limits (`rules`)."""
 
 
 class SeenByRules(Seen, Protocol):
@@ -107,7 +107,7 @@ class SeenByRules(Seen, Protocol):
 
 
 class SeenByLimits(Seen, Protocol):
-    """The state as `rules.limits_seen` takes it."""
+    """The state as `rules.limit_of_consumer` and `limit_of_subscription` take it."""
 
     @property
     def limits(self) -> LimitsSeen:

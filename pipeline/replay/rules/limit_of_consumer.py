@@ -1,0 +1,163 @@
+"""The limit of unacknowledged messages of a consumer: who passes it, and whom the broker holds back (contract 4.8)."""
+
+from typing import Final
+
+from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
+from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
+from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, HELD_BACK_US, count_pass, weigh
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, Output
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, CLAIM_STANDS
+
+IN_FLIGHT_US: Final = 100_000
+"""A read that granted entries to a consumer below its limit is over by then: it takes up to 40 ms (contract 6.6)."""
+STOOD_US: Final = 1_000_000
+"""An entry that could be sent and waited for so long while its consumer was at the limit was held back for certain.
+
+One pass that is framed by two such times, and went no further than one message, shows a broker that has the limit and
+broke it once: a limit that a policy had raised meanwhile would have let the consumer have more.
+"""
+
+
+@compiled
+def _largest_batch(state: Seen, slot: int, consumer: int) -> int:
+    """The most messages in an entry that a consumer is sent, this one included."""
+    return int(max(state.limits.consumers[consumer].largest, state.entries[slot].messages))
+
+
+@compiled
+def _certainly_unacked(state: Seen, consumer: int) -> int:
+    """The messages that a consumer certainly has not acknowledged; the broker may have dropped skipped ones (E6)."""
+    return int(state.consumers[consumer].unacked - state.consumers[consumer].maybe_skipped)
+
+
+@compiled
+def _passes(state: Seen, slot: int, sent: Dispatch) -> bool:
+    """Whether a dispatch goes beyond what the limit of its consumer allows; a read may exceed it with batches (4.8)."""
+    common = state.common
+    if common[0].unacked_max <= 0 or state.limits.claims[OF_CONSUMER].claim != CLAIM_STANDS:
+        return False
+    # The broker grants as many entries as messages are free, and each may be as large as the largest batch. To one that
+    # is at its limit it grants none.
+    full_ts = state.limits.consumers[sent.consumer].full_ts
+    granted = full_ts == 0 or sent.ts_us - full_ts <= IN_FLIGHT_US
+    allowed = common[0].unacked_max * (_largest_batch(state, slot, sent.consumer) if granted else 1)
+    return bool(state.entries[slot].holder < 0 and _certainly_unacked(state, sent.consumer) >= allowed)
+
+
+@compiled
+def check_limit_of_consumer(state: Seen, out: Output, slot: int, sent: Dispatch) -> None:
+    """Checks the limit, as far as the broker respects it."""
+    if _passes(state, slot, sent):
+        row = report(state, out, UNACKED_LIMIT, slot, sent)
+        out.findings[row].value = _certainly_unacked(state, sent.consumer) + state.entries[slot].messages
+        out.findings[row].expected = state.common[0].unacked_max
+        out.findings[row].largest = _largest_batch(state, slot, sent.consumer)
+
+
+@compiled
+def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
+    """Notes how a dispatch agrees with the limit; call after the rules and before it takes effect."""
+    limits, claims, consumer = state.limits.consumers, state.limits.claims, sent.consumer
+    limits[consumer].largest = _largest_batch(state, slot, consumer)
+    stands = state.common[0].unacked_max > 0 and claims[OF_CONSUMER].claim == CLAIM_STANDS
+    if not stands or state.entries[slot].holder >= 0:
+        return
+    if not _passes(state, slot, sent):
+        if limits[consumer].full_ts > 0 and sent.ts_us - limits[consumer].full_ts > IN_FLIGHT_US:
+            # It has been at the limit for longer than any read that may have batches for it: what was taken for holding
+            # back was something else.
+            claims[OF_CONSUMER].held_back = 0
+            claims[OF_CONSUMER].kept_from_seq = 0
+        _note_held_back(state, slot, sent)
+        return
+    messages = _certainly_unacked(state, consumer) + state.entries[slot].messages
+    stood = limits[consumer].passing == 0 and _stood(state, slot, sent, sent.ts_us)
+    limits[consumer].stood = 1 if stood and limits[consumer].largest == 1 else 0
+    if limits[consumer].passing == 0:
+        limits[consumer].passing = 1
+        count_pass(state, OF_CONSUMER, sent)
+    if messages > claims[OF_CONSUMER].most:
+        claims[OF_CONSUMER].most = messages
+        state.limits.common[0].most_by = consumer
+    far = messages >= FAR * state.common[0].unacked_max * limits[consumer].largest
+    weigh(state, out, OF_CONSUMER, sent, far, state.limits.common[0].stood)
+
+
+@compiled
+def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
+    """Counts an entry that waited while its consumer was at the limit, and is the first that it gets below."""
+    limits, entries = state.limits.consumers, state.entries
+    freed_ts = limits[sent.consumer].freed_ts
+    if freed_ts == 0:
+        return
+    limits[sent.consumer].freed_ts = 0
+    if entries[slot].marks & Mark.WAITING == 0:
+        return
+    if limits[sent.consumer].stood == 1:
+        # It was beyond the limit since its last dispatch.
+        limits[sent.consumer].stood = 0
+        if _stood(state, slot, sent, freed_ts):
+            state.limits.common[0].stood += 1
+            _note_kept(state, state.limits.claims[OF_CONSUMER].passed_seq - 1, sent.seq)
+        return
+    since = max(limits[sent.consumer].freed_from_ts, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
+    if freed_ts - since >= HELD_BACK_US:
+        state.limits.claims[OF_CONSUMER].held_back += 1
+        _note_kept(state, sent.seq, sent.seq)
+
+
+@compiled
+def _note_kept(state: SeenByLimits, since_seq: int, seq: int) -> None:
+    """Notes that consumers certainly had their limit between two rows."""
+    claims = state.limits.claims
+    claims[OF_CONSUMER].kept_to_seq = seq
+    if claims[OF_CONSUMER].kept_from_seq == 0:
+        claims[OF_CONSUMER].kept_from_seq = since_seq
+
+
+@compiled
+def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
+    """Whether an entry could have been sent for long before a time, and its consumer was at the limit and got none.
+
+    Permits that were asked for at the limit do not count before the consumer comes down from it, so those that it has
+    were there all the time.
+    """
+    entries, consumers, consumer = state.entries, state.consumers, sent.consumer
+    limits = state.limits.consumers
+    had_permits = state.common[0].permits_known_by == BY_FLOWS and consumers[consumer].permits > 0
+    if not had_permits or entries[slot].marks & (Mark.WAITING | Mark.READ) != Mark.WAITING | Mark.READ:
+        return False
+    since = max(limits[consumer].full_ts, limits[consumer].freed_from_ts, consumers[consumer].sent_ts)
+    since = max(since, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
+    return bool(until_ts - since >= STOOD_US)
+
+
+@compiled
+def note_at_limit(state: SeenByLimits, consumer: int, ts: int) -> None:
+    """Notes when a consumer reaches its limit, and when it comes down; called after every change of what it holds."""
+    limits, limit = state.limits.consumers, state.common[0].unacked_max
+    if limit <= 0:
+        return
+    if state.consumers[consumer].unacked >= limit:
+        if limits[consumer].full_ts == 0:
+            limits[consumer].full_ts = ts
+            limits[consumer].freed_from_ts = 0
+        if not _may_have_permits(state, consumer):
+            limits[consumer].freed_from_ts = 0
+        elif limits[consumer].freed_from_ts == 0:
+            limits[consumer].freed_from_ts = ts
+    elif limits[consumer].full_ts > 0:
+        if limits[consumer].passing == 0 or limits[consumer].stood == 1:
+            limits[consumer].freed_ts = ts if limits[consumer].freed_from_ts > 0 else 0
+        limits[consumer].full_ts = 0
+        limits[consumer].passing = 0
+
+
+@compiled
+def _may_have_permits(state: Seen, consumer: int) -> bool:
+    """Whether a consumer has permits, those included that do not count before it is unblocked (4.14)."""
+    asked = state.consumers[consumer].permits + state.consumers[consumer].withheld
+    return bool(state.common[0].permits_known_by != BY_FLOWS or asked > 0)

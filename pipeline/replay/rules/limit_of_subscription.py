@@ -1,0 +1,150 @@
+"""The limit of unacknowledged messages of a subscription: reads beyond it, and waits at it (contract 4.2, 4.14)."""
+
+from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
+from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
+from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, HELD_BACK_US, count_pass, weigh
+from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, Output
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
+from dispatch_audit.pipeline.replay.state.state import CLAIM_STANDS
+
+
+@compiled
+def _passes(state: Seen, slot: int, sent: Dispatch) -> bool:
+    """Whether a dispatch shows more reads at the limit than the one that may be in flight (4.2 step 8, 4.14)."""
+    common, seen, claimed = state.common, state.limits.common, state.limits.claims[OF_SUBSCRIPTION].claim
+    if seen[0].full_since_ts <= 0 or claimed != CLAIM_STANDS or common[0].read_batch_max <= 0:
+        return False
+    # What was published after a dispatch of that read is of another one.
+    another = seen[0].read_full_ts > 0 and _published_after(state, slot, seen[0].read_full_ts)
+    return bool(
+        _was_unread(state, slot, sent)
+        and (another or seen[0].read_when_full >= common[0].read_batch_max)
+        and _certain(state) >= common[0].subscription_max // 2
+    )
+
+
+@compiled
+def check_limit_of_subscription(state: Seen, out: Output, slot: int, sent: Dispatch) -> None:
+    """Checks the limit, as far as the broker respects it."""
+    if _passes(state, slot, sent):
+        row = report(state, out, UNACKED_LIMIT, slot, sent)
+        out.findings[row].value = state.common[0].unacked + state.entries[slot].messages
+        out.findings[row].expected = state.common[0].subscription_max
+        out.findings[row].limited = OF_SUBSCRIPTION
+        out.findings[row].read_when_full = state.limits.common[0].read_when_full + 1
+        out.findings[row].vague = state.common[0].total_vague
+
+
+@compiled
+def note_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
+    """Notes how a dispatch agrees with the limit; call after the rules and before it takes effect."""
+    common, seen, claims = state.common, state.limits.common, state.limits.claims
+    if seen[0].full_since_ts <= 0 or claims[OF_SUBSCRIPTION].claim != CLAIM_STANDS:
+        return
+    if common[0].read_batch_max <= 0 or not _was_unread(state, slot, sent):
+        return
+    beyond = _passes(state, slot, sent)
+    if seen[0].read_when_full == 0:
+        seen[0].read_full_ts = sent.ts_us
+    seen[0].read_when_full += 1
+    if not beyond:
+        return
+    if seen[0].passing == 0:
+        seen[0].passing = 1
+        count_pass(state, OF_SUBSCRIPTION, sent)
+        _note_passed_at(state, common[0].unacked)
+    messages = common[0].unacked + state.entries[slot].messages
+    claims[OF_SUBSCRIPTION].most = max(claims[OF_SUBSCRIPTION].most, messages)
+    weigh(state, out, OF_SUBSCRIPTION, sent, common[0].unacked >= FAR * common[0].subscription_max, 0)
+
+
+@compiled
+def _note_passed_at(state: SeenByLimits, unacked: int) -> None:
+    """Notes at how many messages the subscription was read for; being held back at as many shows a higher limit."""
+    seen = state.limits.common
+    seen[0].passed_at = min(seen[0].passed_at, unacked) if seen[0].passed_at > 0 else unacked
+    if seen[0].held_at >= seen[0].passed_at:
+        state.limits.claims[OF_SUBSCRIPTION].held_back = 0
+        seen[0].held_at = 0
+
+
+@compiled
+def _was_unread(state: Seen, slot: int, sent: Dispatch) -> bool:
+    """Whether the broker certainly had not read an entry when the subscription reached its limit."""
+    seen = state.limits.common
+    if state.entries[slot].marks & (Mark.SENT | Mark.RETURNED) != 0:
+        return False
+    unread = (seen[0].unread_ledger, seen[0].unread_entry)
+    if seen[0].unread_ledger != UNKNOWN and (sent.ledger, sent.entry) >= unread:
+        return True
+    return _published_after(state, slot, seen[0].full_since_ts)
+
+
+@compiled
+def _published_after(state: Seen, slot: int, ts: int) -> bool:
+    """Whether an entry that was never sent was certainly published after a time."""
+    published = state.entries[slot].marks & (Mark.WAITING | Mark.UNPUBLISHED) == Mark.WAITING
+    return bool(published and state.entries[slot].since_ts > ts + state.common[0].publish_skew_us)
+
+
+@compiled
+def _certain(state: Seen) -> int:
+    """The unacknowledged messages of the subscription without those that leavers and skips may have taken from it."""
+    certain = int(state.common[0].unacked)
+    for consumer in range(state.consumers.size):
+        doubtful = state.consumers[consumer].maybe_skipped
+        if state.consumers[consumer].leaving != 0:
+            doubtful = state.consumers[consumer].unacked
+        certain -= int(doubtful)
+    return certain
+
+
+@compiled
+def note_full(state: SeenByLimits, ts: int) -> None:
+    """Notes since when the subscription is certainly at its limit, and how it came below it; called with every row.
+
+    Once it may have come down to half of the limit, only as many certain messages as the limit stop it again.
+    """
+    common, seen = state.common, state.limits.common
+    full = common[0].full == 1
+    if full:
+        limit = common[0].subscription_max
+        full = _certain(state) >= (limit // 2 if seen[0].full_since_ts > 0 else limit)
+    if full and seen[0].full_since_ts == 0:
+        seen[0].full_since_ts = ts
+        seen[0].most_full = 0
+        seen[0].read_when_full = 0
+        seen[0].read_full_ts = 0
+        seen[0].passing = 0
+        seen[0].unread_ledger = UNKNOWN
+    elif not full and seen[0].full_since_ts > 0:
+        claims, since_ts = state.limits.claims, ts - HELD_BACK_US
+        at_limit = seen[0].passed_at == 0 or seen[0].most_full < seen[0].passed_at
+        was_full = seen[0].full_since_ts <= since_ts and seen[0].passing == 0
+        if was_full and at_limit and _is_any_unread(state, since_ts):
+            claims[OF_SUBSCRIPTION].held_back += 1
+            seen[0].held_at = max(seen[0].held_at, seen[0].most_full)
+            claims[OF_SUBSCRIPTION].kept_to_seq = common[0].last_dispatch_seq
+            if claims[OF_SUBSCRIPTION].held_back == 1:
+                claims[OF_SUBSCRIPTION].kept_from_seq = common[0].last_dispatch_seq
+        seen[0].full_since_ts = 0
+    if full:
+        seen[0].most_full = max(seen[0].most_full, common[0].unacked)
+
+
+@compiled
+def _is_any_unread(state: Seen, since_ts: int) -> bool:
+    """Whether any entry has waited since a time that was not read, although its owner could be sent it."""
+    hashes, entries, waits = state.hashes, state.entries, state.waits.consumers
+    for at in range(hashes.size):
+        head, owner = hashes[at].queue_first, hashes[at].owner
+        if hashes[at].hash < 0 or head < 0 or owner < 0 or hashes[at].away == 1:
+            continue
+        ready = waits[owner].cause == Cause.READY and waits[owner].cause_ts <= since_ts
+        if ready and entries[head].marks & Mark.READ == 0 and entries[head].since_ts <= since_ts:
+            return True
+    return False
