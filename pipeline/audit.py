@@ -205,7 +205,6 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
     window = None
     if plan is not None:
         refuse_window(trace)
-    if plan is not None:
         with stages.stage("find the window"):
             window = resolved_window(spark, trace, plan, target)
         trace = window.trace

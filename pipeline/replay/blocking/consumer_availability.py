@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.durations import blocked_on_unacked_us, look_ahead_us, unserved_us
-from dispatch_audit.pipeline.replay.blocking.unshown.half_full import blocked_until_ts, note_half_full_consumer
+from dispatch_audit.pipeline.replay.blocking.half_full import blocked_until_ts, note_half_full_consumer
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled

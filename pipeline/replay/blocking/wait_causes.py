@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.durations import (
     unavailable_us,
     unserved_us,
 )
-from dispatch_audit.pipeline.replay.blocking.unshown.half_full import note_half_full_subscription
+from dispatch_audit.pipeline.replay.blocking.half_full import note_half_full_subscription
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled

@@ -23,11 +23,11 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     shown_as_read,
     waiters,
 )
+from dispatch_audit.pipeline.replay.blocking.half_full import may_be_half_full, uncounted_of_all
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import look_ahead_reached, replay_before
-from dispatch_audit.pipeline.replay.blocking.unshown.half_full import may_be_half_full, uncounted_of_all
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US, PERIOD_US
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.memories import WAIT
