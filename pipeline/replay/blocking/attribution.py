@@ -101,16 +101,12 @@ def waiters(state: Seen, *, delayed: bool = False) -> Waiters:
     entries: Any = state.entries.view(np.ndarray)
     hashes: Any = state.hashes.view(np.ndarray)
     marks = entries["marks"]
-    mask = (
-        (entries["ledger"] != UNKNOWN)
-        & (marks & Mark.WAITING.value != 0)
-        & ((marks & NOT_DUE == Mark.DELAYED.value) == delayed)
-    )
+    mask = (entries["ledger"] != UNKNOWN) & (marks & Mark.WAITING != 0) & ((marks & NOT_DUE == Mark.DELAYED) == delayed)
     slots = np.flatnonzero(mask)
     hash_at = entries["hash_at"][slots]
     sticky = hashes["hash"][hash_at]
     # A delayed entry could not be sent before it was due, and waited for its time until then.
-    due = marks[slots] & (Mark.DUE | Mark.SENT) == Mark.DUE.value
+    due = marks[slots] & (Mark.DUE | Mark.SENT) == Mark.DUE
     return Waiters(
         slots,
         sticky,
@@ -119,7 +115,7 @@ def waiters(state: Seen, *, delayed: bool = False) -> Waiters:
         np.where(due, entries["due_seq"][slots], entries["since_seq"][slots]),
         np.where(due, entries["due_ts"][slots], entries["since_ts"][slots]),
         entries["messages"][slots].astype(np.int64),
-        marks[slots] & Mark.READ.value != 0,
+        marks[slots] & Mark.READ != 0,
         hashes["away"][hash_at] == 1,
     )
 

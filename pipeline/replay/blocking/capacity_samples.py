@@ -67,7 +67,7 @@ def ack_holes(state: Seen) -> int:
 
 def _holes(state: Seen, slots: NDArray[np.intp]) -> int:
     entries: Any = state.entries.view(np.ndarray)
-    acked = slots[entries["marks"][slots] & Mark.ACKED.value != 0]
+    acked = slots[entries["marks"][slots] & Mark.ACKED != 0]
     if not acked.size:
         return 0
     ledger, entry = entries["ledger"][acked], entries["entry"][acked]

@@ -78,7 +78,7 @@ class RecentlyJoined:
         if common[0].connected >= 2:
             # What was read when it joined may be more than dispatches show, but no more than was published.
             self._perhaps[consumer] = int(common[0].last_published_ledger), int(common[0].last_published_entry)
-        unacked = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED.value == 0))
+        unacked = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED == 0))
         if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or unacked.size < 2:
             return
         # The read position is after the highest dispatch by one at least; a snapshot may report it (`note_position`).

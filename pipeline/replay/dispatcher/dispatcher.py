@@ -379,7 +379,7 @@ class Dispatcher:
         """Drops what was reported up to a row, except what is newer than `recent_us` or concerns open entries."""
         self._drain_output()
         entries = self._state.entries
-        unacked = (entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED.value == 0)
+        unacked = (entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED == 0)
         self.collector.forget(reported_seq, recent_us, entries.ledger[unacked], entries.entry[unacked])
         self.monitor.forget(reported_seq, recent_us)
         self.traffic, self.peaks = DispatchCounts(), Peaks()

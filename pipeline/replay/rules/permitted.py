@@ -38,7 +38,7 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
         ("E6", overtaking & _either(found, Mark.MAYBE_SKIPPED)),
         ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & Mark.MAYBE_SKIPPED != 0)),
         # No consumer acknowledged it: a read in flight had it when mark-delete passed.
-        ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & Mark.PASSED.value != 0)),
+        ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & Mark.PASSED != 0)),
     )
     # In reverse order, so that the first exception that applies is the one that stays.
     by = np.full(found.size, NOT_PERMITTED, dtype=np.int64)
@@ -55,5 +55,5 @@ def _either(found: Records, mark: int) -> npt.NDArray[np.bool_]:
 
 def _may_be_tracked(marks: Ints) -> npt.NDArray[np.bool_]:
     """Whether each entry was, or may have been, in the tracker of delayed entries since it was sent last (4.13)."""
-    tracked: npt.NDArray[np.bool_] = (marks & TRACKED == Mark.DELAYED.value) | (marks & Mark.SENT_EARLY.value != 0)
+    tracked: npt.NDArray[np.bool_] = (marks & TRACKED == Mark.DELAYED) | (marks & Mark.SENT_EARLY != 0)
     return tracked

@@ -44,7 +44,7 @@ def hash_state(state: Seen, sticky_hash: int) -> HashState:
     held: dict[int, int] = {}
     for holder in entries.holder[pending[np.argsort(entries.sent_seq[pending], kind="stable")]].tolist():
         held[holder] = held.get(holder, 0) + 1
-    waiting = of_hash & (entries.holder < 0) & (entries.marks & Mark.WAITING.value != 0)
+    waiting = of_hash & (entries.holder < 0) & (entries.marks & Mark.WAITING != 0)
     drains = hashes.draining_seq[slot] != UNKNOWN and hashes.away[slot] == 1
     return HashState(
         owner,
@@ -52,5 +52,5 @@ def hash_state(state: Seen, sticky_hash: int) -> HashState:
         int(hashes.holder[slot]) if drains else NOBODY,
         int(hashes.new_owner[slot]) if drains else NOBODY,
         int(np.count_nonzero(waiting)),
-        int(np.count_nonzero(waiting & (entries.marks & Mark.READ.value != 0))),
+        int(np.count_nonzero(waiting & (entries.marks & Mark.READ != 0))),
     )

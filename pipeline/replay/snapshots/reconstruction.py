@@ -80,15 +80,15 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
     held = holder >= 0
     certain = held & (marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0)
     if common["starts_seen"]:
-        certain &= marks & Mark.DISPATCH_CONFIRMED.value != 0
+        certain &= marks & Mark.DISPATCH_CONFIRMED != 0
     if common["resetting"] == RESET_BEGUN:
         # The dispatcher may already be gone.
         certain[:] = False
     if snapshot.mark_delete is not None:
         certain &= ~are_before(state, used, (snapshot.mark_delete[0], snapshot.mark_delete[1] + 1))
     # An acknowledged entry keeps the consumer that it was sent to, if it was sent (5.1).
-    unsettled = marks & Mark.SETTLING.value != 0
-    returned = np.flatnonzero(marks & Mark.NACKED.value != 0)
+    unsettled = marks & Mark.SETTLING != 0
+    returned = np.flatnonzero(marks & Mark.NACKED != 0)
     unsettled[returned] |= entries["since_ts"][used[returned]] >= returned_us
     possible = held | (unsettled & (sent_to >= 0))
     at = np.where(held, holder, sent_to)
@@ -141,7 +141,7 @@ def _by_hash(
 
 def _in_replay(state: Seen, used: Ints, marks: Ints, read_position: Position | None) -> Estimate:
     # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
-    waiting = used[(marks & Mark.WAITING.value != 0) & (marks & TRACKED != Mark.DELAYED.value)]
+    waiting = used[(marks & Mark.WAITING != 0) & (marks & TRACKED != Mark.DELAYED)]
     count = waiting.size
     if read_position is not None:
         count = int(np.count_nonzero(are_before(state, waiting, read_position)))

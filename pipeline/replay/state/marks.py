@@ -1,39 +1,37 @@
 """The marks of an entry in the state."""
 
-from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
-class Mark(IntEnum):
-    """A bit of `marks` of an entry.
+class _Marks(NamedTuple):
+    """The bits of `marks` of an entry: plain numbers, because numpy is slow with members of an enum."""
 
-    Where Python compares whole arrays, it takes the `value`: numpy needs several times as long for a member of an enum.
-    """
+    WAITING: int = 1  # published or returned, and not held
+    SENT: int = 2  # dispatched at least once since the last restart
+    DISPATCH_CONFIRMED: int = 4  # its last dispatch was seen to reach the connection
+    ACKED: int = 8  # deleted at the cursor
+    DELAYED: int = 16  # published with a time before which it may not be delivered
+    MAYBE_SKIPPED: int = 32  # held when an administrator moved mark-delete: the broker may have dropped it
+    RETURNED: int = 64  # nacked, timed out, or its holder left, since its last dispatch
+    ACKED_WHILE_QUEUED: int = 256  # deleted at the cursor while a read in flight may still send it, legitimately
+    NACKED: int = 512  # returned by a redeliver command: the broker replays it without its hash (E1)
+    OVERTAKABLE: int = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED
+    READ: int = 2048  # at or below the highest position that was dispatched, so the broker has read it
+    REPLAYED: int = 4096  # its last dispatch came from the replay queue
+    REPEATED: int = 8192  # its last dispatch was an early duplicate
+    REDELIVERED: int = 16384  # its last dispatch came after its holder had left
+    COUNT_LOST: int = 32768  # its redelivery count may be lower: its holder left, or acknowledged a part, first
+    SETTLING: int = 65536  # the acknowledgement was received, its effect is not recorded yet
+    UNPUBLISHED: int = 131072  # its publish has not been seen
+    PASSED: int = 262144  # mark-delete passed it, and no row acknowledges it
+    VAGUE: int = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
+    BEFORE_RESET: int = 1048576  # known before the last seek, unload or transfer, and not sent since
+    IN_BACKLOG: int = 2097152  # it began to wait after entries that the broker had not read
+    DUE: int = 4194304  # DELAYED, and the time of its delivery has come
+    SENT_EARLY: int = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again
 
-    WAITING = 1  # published or returned, and not held
-    SENT = 2  # dispatched at least once since the last restart
-    DISPATCH_CONFIRMED = 4  # its last dispatch was seen to reach the connection
-    ACKED = 8  # deleted at the cursor
-    DELAYED = 16  # published with a time before which it may not be delivered
-    MAYBE_SKIPPED = 32  # held when an administrator moved mark-delete: the broker may have dropped it
-    RETURNED = 64  # nacked, timed out, or its holder left, since its last dispatch
-    ACKED_WHILE_QUEUED = 256  # deleted at the cursor while a read in flight may still send it, legitimately
-    NACKED = 512  # returned by a redeliver command: the broker replays it without its hash (E1)
-    OVERTAKABLE = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED
-    READ = 2048  # at or below the highest position that was dispatched, so the broker has read it
-    REPLAYED = 4096  # its last dispatch came from the replay queue
-    REPEATED = 8192  # its last dispatch was an early duplicate
-    REDELIVERED = 16384  # its last dispatch came after its holder had left
-    COUNT_LOST = 32768  # its redelivery count may be lower: acknowledged, if only in part, or its holder left first
-    SETTLING = 65536  # the acknowledgement was received, its effect is not recorded yet
-    UNPUBLISHED = 131072  # its publish has not been seen
-    PASSED = 262144  # mark-delete passed it, and no row acknowledges it
-    VAGUE = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
-    BEFORE_RESET = 1048576  # known before the last seek, unload or transfer, and not sent since
-    IN_BACKLOG = 2097152  # it began to wait after entries that the broker had not read
-    DUE = 4194304  # DELAYED, and the time of its delivery has come
-    SENT_EARLY = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again
 
+Mark: Final = _Marks()
 
 NOT_DUE: Final = Mark.DELAYED | Mark.SENT | Mark.DUE
 """An entry whose marks among these are DELAYED alone may not be delivered yet."""

@@ -29,6 +29,6 @@ def outstanding(state: Seen) -> tuple[int, int]:
     """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
     entries = state.entries.view(np.ndarray)
     marks = entries["marks"][entries["ledger"] != UNKNOWN]
-    waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING.value
-    unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT.value
+    waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING
+    unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT
     return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))

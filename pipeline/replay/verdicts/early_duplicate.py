@@ -51,7 +51,7 @@ def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerd
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
     seqs = frozenset(findings.seq[of_consumer].tolist())
-    repeated = findings.marks[of_consumer] & Mark.REPEATED.value != 0
+    repeated = findings.marks[of_consumer] & Mark.REPEATED != 0
     repeated |= np.isin(findings.other_seq[of_consumer], list(seqs))
     repeated_again = frozenset(findings.other_seq[of_consumer][repeated].tolist())
     more_than_twice = frozenset(of_consumer[repeated].tolist())

@@ -139,7 +139,7 @@ def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
 def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
     """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
     entries: Any = state.entries.view(np.ndarray)
-    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE.value
+    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE
     if reported.read_position is not None:
         return shown_as_read(state, waiting, reported.read_position)
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):

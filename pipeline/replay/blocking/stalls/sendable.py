@@ -105,7 +105,7 @@ def must_be_sent(situation: Situation, waiting: Waiters) -> Mask:
     entries: Any = state.entries.view(np.ndarray)
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
-    certain = are_after(state, waiting.slot, at_first_join) | (entries["marks"][waiting.slot] & Mark.SENT.value != 0)
+    certain = are_after(state, waiting.slot, at_first_join) | (entries["marks"][waiting.slot] & Mark.SENT != 0)
     if common["highest_dispatched_ledger"] != UNKNOWN:
         highest = common["highest_dispatched_ledger"], common["highest_dispatched_entry"]
         certain |= are_after(state, waiting.slot, highest)
@@ -118,10 +118,10 @@ def must_be_sent(situation: Situation, waiting: Waiters) -> Mask:
 def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
     """Whether an administrator may have moved mark-delete past each entry; no row says how far it was moved (5.10)."""
     entries, common = state.entries.view(np.ndarray), common_of(state)
-    skipped: Mask = entries["marks"][waiting.slot] & Mark.MAYBE_SKIPPED.value != 0
+    skipped: Mask = entries["marks"][waiting.slot] & Mark.MAYBE_SKIPPED != 0
     if common["skip_until_ts"] != UNKNOWN:
         # The row of a publish may come after that of the skip. What was sent is marked if it was sent before the skip.
-        unsent = entries["marks"][waiting.slot] & Mark.SENT.value == 0
+        unsent = entries["marks"][waiting.slot] & Mark.SENT == 0
         skipped |= unsent & (waiting.since_ts <= common["skip_until_ts"] + common["publish_skew_us"])
     # READ_US is also more than a snapshot takes.
     if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:

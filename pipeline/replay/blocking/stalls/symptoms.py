@@ -99,7 +99,7 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
     if common_of(state)["starts_seen"] == 0:
         return NOBODY
     held = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)
-    written = entries["marks"] & Mark.DISPATCH_CONFIRMED.value != 0
+    written = entries["marks"] & Mark.DISPATCH_CONFIRMED != 0
     if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
         return NOBODY
     slots = np.flatnonzero(held & ~written & (entries["sent_ts"] <= before_us))

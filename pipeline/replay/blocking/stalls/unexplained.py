@@ -117,7 +117,7 @@ def _backlog_is_known(situation: Situation, waiting: Waiters) -> bool:
     if situation.held_back.applies and skip_begun_ts > situation.interval.from_ts:
         # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
         return False
-    before_reset = int(np.count_nonzero(marks & (Mark.BEFORE_RESET | Mark.ACKED) == Mark.BEFORE_RESET.value))
+    before_reset = int(np.count_nonzero(marks & (Mark.BEFORE_RESET | Mark.ACKED) == Mark.BEFORE_RESET))
     if before_reset > 0 and situation.held_back.applies:
         return False
     limit = situation.look_ahead_limit
