@@ -33,22 +33,19 @@ _SHORT_CAUSE_US = 100_000
 class StallWatch:
     """The present time without a dispatch, and what was seen of it.
 
-    Its methods take the state, the point of the row, and a function that returns what the state lacks: at few rows it
-    matters.
+    Its methods take the state, the point of the row, and a function that returns the situation: at few rows it matters.
     """
 
     _threshold_us: int  # the shortest time without a dispatch that is a stall
     _skew_us: int
-    _explained: Blocked | None = None
-    # Since then something could be sent at each look, short causes aside. If a stall since then would not be provable:
-    # that stall.
-    _explained_until_us: int = LONG_AGO_US
-    _doubted: Blocked | None = None
-    _looked: Interval | None = None
-    _unexplained: Blocked | None = None
-    _before_leaves: Blocked | None = None
-    _left_us: int = LONG_AGO_US
-    _brought_about: tuple[int, int] = (0, BY_ACK)
+    _looked: Interval | None = None  # the time up to the last look that found something
+    _explained: Blocked | None = None  # what the last look found that had a cause
+    _explained_until_us: int = LONG_AGO_US  # since then something could be sent at each look, short causes aside
+    _doubted: Blocked | None = None  # a stall since then that would not be provable
+    _unexplained: Blocked | None = None  # what the last look found that had no cause, and lasted as long as a stall
+    _before_leaves: Blocked | None = None  # what was found in front of the first of the leaves that belong together,
+    _left_us: int = LONG_AGO_US  # and the time of the last of them
+    _brought_about: tuple[int, int] = (0, BY_ACK)  # time and kind of the last change, perhaps the reason of a dispatch
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
