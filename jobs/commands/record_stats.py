@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dispatch_audit.jobs.commands.options import DebugOption, LogFormatOption, QuietOption
-from dispatch_audit.jobs.interruption import interrupt_left_to_handlers
+from dispatch_audit.jobs.interruption import INTERRUPTED, interrupt_left_to_handlers
 from dispatch_audit.jobs.progress import renewed_line
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profiles
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dispatch_audit.recording.admin.admin_api import Access, AdminApi, AdminError
     from dispatch_audit.recording.admin.poll import Plan, Polled
 
-_INTERRUPTED: Final = "interrupted before the first poll; nothing was recorded"
+_INTERRUPTED: Final = "interrupted before the first answer; nothing was recorded"
 _TOKEN: Final = "PULSAR_TOKEN"
 
 
@@ -124,13 +124,13 @@ def record_stats(
         )
         plan = Plan(topic or [], namespace or [], subscription or [], interval, count, duration, in_flight)
         plan = replace(plan, addresses=not without_addresses)
-        with _stopped_by_signals() as stop, renewed_line(not quiet, stderr.warning) as shown:
-            polled = _record(access, plan, out, stop, stderr.warning, lambda done: shown(_line(done)))
+        with renewed_line(not quiet, stderr.warning) as shown:
+            polled = _record(access, plan, out, stderr.warning, lambda done: shown(_line(done)))
+        if not polled.rows and polled.stopped:
+            raise typer.Exit(stderr.error(_INTERRUPTED, INTERRUPTED))
         if not polled.rows:
-            why = polled.last_failure or "it was stopped at once"
-            if polled.polls and not polled.failures:
-                why = f"no Key_Shared subscription with consumers in {counted(polled.topics, 'topic')}"
-            raise TraceError(f"nothing was recorded: {why}", "try again")
+            none = f"no Key_Shared subscription with consumers in {counted(polled.topics, 'topic')}"
+            raise TraceError(f"nothing was recorded: {polled.last_failure or none}", "try again")
         typer.echo(
             f"Recorded {counted(polled.rows, 'snapshot')} in {counted(polled.polls, 'poll')}, "
             f"{counted(polled.failures, 'failure')}\nNext     dispatch-audit diagnose {out}"
@@ -149,7 +149,6 @@ def _record(
     access: "Access",
     plan: "Plan",
     out: Path,
-    stop: Event,
     report: Callable[[str], None],
     polled: "Callable[[Polled], None]",
 ) -> "Polled":
@@ -171,7 +170,8 @@ def _record(
     except (OSError, ValueError) as error:
         raise UsageError(str(error), "see dispatch-audit record-stats --help") from None
     try:
-        return Poller(api, plan, TraceFiles(out, "stats", manifest), report, polled).run(stop)
+        with _stopped_by_signals() as stop:
+            return Poller(api, plan, TraceFiles(out, "stats", manifest), report, polled).run(stop)
     except FileExistsError:
         raise UsageError(f"{out} has a trace already", "choose another --out") from None
     except OSError as error:

@@ -16,6 +16,7 @@ from dispatch_audit.recording.admin.failures import Failures
 from dispatch_audit.recording.admin.policy_rows import PolicyRows
 from dispatch_audit.recording.admin.requests import Answer, Requests
 from dispatch_audit.recording.admin.stats_rows import ConsumerNumbers, LatestRanges, snapshot_of
+from dispatch_audit.recording.admin.threads import called_in_threads
 from dispatch_audit.recording.trace_files import TraceFiles
 
 RECORDED_BY: Final = "admin_api"
@@ -59,6 +60,7 @@ class Polled:
         topics: number of topics in the last poll.
         failures: number of topics and lists of topics that were not answered, over all polls.
         last_failure: of these the last.
+        stopped: whether it was stopped before the plan was done.
     """
 
     polls: int = 0
@@ -66,6 +68,7 @@ class Polled:
     topics: int = 0
     failures: int = 0
     last_failure: str = ""
+    stopped: bool = False
 
 
 @dataclass
@@ -114,6 +117,7 @@ class Poller:
                 stop.wait(wait_s)
         finally:
             self.files.close()
+        self.done.stopped = stop.is_set()
         return self.done
 
     def _is_last(self, next_s: float) -> bool:
@@ -122,14 +126,13 @@ class Poller:
         return too_late or (self.plan.count is not None and self.done.polls >= self.plan.count)
 
     def _poll(self, stop: Event) -> None:
-        topics = [*self.plan.topics, *self._topics_of_namespaces()]
+        topics = [*self.plan.topics, *self._topics_of_namespaces(stop)]
         self.done.topics = len(topics)
         # A topic of a namespace may have been deleted since it was listed.
         named = set(self.plan.topics)
         # A number is drawn by one step of the interpreter, so threads get different ones.
         requests = Requests(self.api, self.plan.subscriptions, self._next, self.plan.in_flight)
-        pending = itertools.takewhile(lambda _: not stop.is_set(), topics)
-        for answer in requests.answers(pending, self._policies.are_due):
+        for answer in requests.answers(topics, self._policies.are_due, stop):
             if answer.error is None:
                 self._failures.answered(answer.topic)
                 self._write(answer)
@@ -138,15 +141,23 @@ class Poller:
         for message in self._failures.news():
             self.report(message)
 
-    def _topics_of_namespaces(self) -> list[str]:
-        for namespace in self.plan.namespaces:
-            try:
-                self._listed[namespace] = self.api.topics(namespace)
-                self._failures.answered(namespace)
-            except AdminError as error:
+    def _topics_of_namespaces(self, stop: Event) -> list[str]:
+        lists = called_in_threads(self._listed_topics, self.plan.namespaces, self.plan.in_flight, stop)
+        for namespace, found in lists:
+            if isinstance(found, AdminError):
                 # Those that it had are still asked for.
-                self._failed(namespace, error)
-        return [topic for topics in self._listed.values() for topic in topics if topic not in self.plan.topics]
+                self._failed(namespace, found)
+            else:
+                self._listed[namespace] = found
+                self._failures.answered(namespace)
+        listed = (self._listed.get(namespace, ()) for namespace in self.plan.namespaces)
+        return [topic for topics in listed for topic in topics if topic not in self.plan.topics]
+
+    def _listed_topics(self, namespace: str) -> tuple[str, list[str] | AdminError]:
+        try:
+            return namespace, self.api.topics(namespace)
+        except AdminError as error:
+            return namespace, error
 
     def _failed(self, name: str, error: AdminError) -> None:
         self.done.failures += 1

@@ -5,14 +5,14 @@ Source: Pulsar's admin REST API, v2 (`PersistentTopics`).
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from itertools import islice
+from threading import Event
 from typing import Any
 
 from dispatch_audit.recording.admin.admin_api import AdminApi, AdminError
 from dispatch_audit.recording.admin.policies import policies_in_force
 from dispatch_audit.recording.admin.stats_rows import KEY_SHARED
+from dispatch_audit.recording.admin.threads import called_in_threads
 
 
 @dataclass(frozen=True)
@@ -56,28 +56,19 @@ class Requests:
     number: Callable[[], int]
     in_flight: int
 
-    def answers(self, topics: Iterable[str], with_policies: Callable[[str], bool]) -> Iterator[Answer]:
+    def answers(self, topics: Iterable[str], with_policies: Callable[[str], bool], stop: Event) -> Iterator[Answer]:
         """Yields the answer about each topic, in the order in which they come.
 
         Args:
             topics: full names.
             with_policies: whether to ask for the policies of a topic.
+            stop: nothing is asked for and waited for any more when it is set.
         """
-        waiting = iter(topics)
-        with ThreadPoolExecutor(self.in_flight, "record-stats") as pool:
+        asked = ((topic, with_policies(topic)) for topic in topics)
+        return called_in_threads(self._answer, asked, self.in_flight, stop)
 
-            def begun(count: int) -> set[Future[Answer]]:
-                return {pool.submit(self._answer, topic, with_policies(topic)) for topic in islice(waiting, count)}
-
-            running = begun(self.in_flight)
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                # As many new ones as have ended, so that answers do not pile up while rows are written.
-                for one in done:
-                    yield one.result()
-                running |= begun(len(done))
-
-    def _answer(self, topic: str, with_policies: bool) -> Answer:
+    def _answer(self, asked: tuple[str, bool]) -> Answer:
+        topic, with_policies = asked
         before = self.number()
         try:
             statistics = self.api.statistics(topic).get("subscriptions") or {}
@@ -85,8 +76,7 @@ class Requests:
             # Most topics of a namespace may have other subscriptions only.
             ledger = self.api.internal_statistics(topic) if chosen else {}
             after, ts_us = self.number(), time.time_ns() // 1000
-            asked = chosen if with_policies else {}
-            policies = {name: policies_in_force(self.api, topic, name) for name in asked}
+            policies = {name: policies_in_force(self.api, topic, name) for name in chosen if with_policies}
         except AdminError as error:
             return Answer(topic, before, self.number(), time.time_ns() // 1000, error=error)
         return Answer(topic, before, after, ts_us, chosen, ledger, policies)
