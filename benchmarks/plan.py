@@ -15,6 +15,9 @@ READS_TRACES: frozenset[Name] = frozenset({"audit", "own_floor"})
 
 EngineName = Literal["spark", "embedded"]
 
+ON_SPARK: frozenset[Name] = frozenset({"row_floor", "spark_sql"})
+"""Plans that no other engine runs."""
+
 Found: TypeAlias = Callable[[], Mapping[str, int]]
 """Returns the result of a run, to check that the plan did its work. Not measured."""
 

@@ -21,12 +21,12 @@ from rich.console import Console
 from benchmarks.baseline import STORED, load_baseline, save_baseline
 from benchmarks.figures import PlanFigures, figures_of, ratios, summed_up
 from benchmarks.generate import Order, Shape
-from benchmarks.plan import PLANS, READS_TRACES, EngineName, Name
+from benchmarks.plan import ON_SPARK, PLANS, READS_TRACES, EngineName, Name
 from benchmarks.report import as_json, print_tables
 from benchmarks.runs import in_rotation, require_equal_work, run_once
 from benchmarks.stored_as import Source
 from benchmarks.traces import require_trace, rows_in
-from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 
 # Enough for each plan to compile what it runs, and for every group to have rows.
 _WARM_UP_EVENTS = 20_000
@@ -38,7 +38,8 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each plan is run.")] = 3,
     source: Annotated[Source, typer.Option(help="As what the log is stored.")] = "parquet",
     engine: Annotated[
-        EngineName, typer.Option(help="Of the audit and its own plan; the others run on one each.")
+        EngineName,
+        typer.Option(help="Of the audit and its own plan; the others run on one each."),
     ] = "spark",
     order: Annotated[Order, typer.Option(help="Of the rows in the files.")] = "random",
     partitions: Annotated[int, typer.Option(min=1, help="Topic partitions.")] = 8,
@@ -70,10 +71,7 @@ def main(
     }
     try:
         expected = load_baseline(baseline, wanted) if check else None
-        # The others read the Parquet files by themselves, on Spark or on an engine of their own.
-        possible = [plan for plan in PLANS if (source in _COLUMNAR and engine == "spark") or plan in READS_TRACES]
-        names = [plan for plan in possible if not only or plan in only]
-        rows, plans = _measured(shape, source, trace, names, rounds, engine)
+        rows, plans = _measured(shape, source, trace, _plans(only or (), source, engine), rounds, engine)
         found = ratios(plans)
         conditions: dict[str, int | str] = {**wanted, "events": rows, "rounds": rounds, "cores": _cores()}
         if print_json:
@@ -90,6 +88,27 @@ def main(
         typer.echo(f"side_by_side: regression: {regression}", err=True)
     if regressions:
         raise typer.Exit(1)
+
+
+def _plans(only: Sequence[str], source: Source, engine: EngineName) -> list[Name]:
+    """Returns the plans to run: those that were asked for, or all that can be run.
+
+    Raises:
+        UsageError: one was asked for that cannot be run.
+    """
+    obstacles = {plan: _obstacle(plan, source, engine) for plan in PLANS}
+    for plan, obstacle in obstacles.items():
+        if plan in only and obstacle is not None:
+            raise obstacle
+    return [plan for plan, obstacle in obstacles.items() if obstacle is None and (not only or plan in only)]
+
+
+def _obstacle(plan: Name, source: Source, engine: EngineName) -> UsageError | None:
+    if plan in ON_SPARK and engine != "spark":
+        return UsageError(f"{plan} runs on Spark only", "pass --engine spark")
+    if plan not in READS_TRACES and source not in _COLUMNAR:
+        return UsageError(f"{plan} reads Parquet files only", "pass --source parquet or delta")
+    return None
 
 
 def _measured(

@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from pyspark.sql import SparkSession
 
 from benchmarks.generate import Shape, write_trace
+from benchmarks.plan import EngineName
 from benchmarks.runs import ROOT, require_equal_work, run_once
+from benchmarks.side_by_side import main as side_by_side
+from benchmarks.stored_as import Source
 from benchmarks.traces import require_trace, rows_in
 from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 
@@ -69,6 +73,30 @@ def test_a_trace_of_another_shape_is_not_taken(trace: Path, tmp_path: Path) -> N
         require_trace(tmp_path, SHAPE, "parquet")
     with pytest.raises(UsageError, match="change --source"):
         require_trace(trace, SHAPE, "delta")
+
+
+@pytest.mark.heavy
+def test_duckdb_runs_beside_the_embedded_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    side_by_side(events=2_000, partitions=2, changes=2, engine="embedded", rounds=1, only=["duckdb"], print_json=True)
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["duckdb"]["wall_s"] > 0
+    assert "audit" not in reported
+
+
+@pytest.mark.parametrize(
+    ("engine", "source", "plan", "why"),
+    [
+        ("embedded", "parquet", "row_floor", "row_floor runs on Spark only; pass --engine spark"),
+        ("embedded", "json", "duckdb", "duckdb reads Parquet files only; pass --source parquet"),
+    ],
+)
+def test_a_plan_that_cannot_be_run_is_refused(
+    engine: EngineName, source: Source, plan: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as exited:
+        side_by_side(engine=engine, source=source, only=["audit", plan])
+    assert exited.value.exit_code == 2
+    assert capsys.readouterr().err.startswith(f"side_by_side: error: {why}")
 
 
 @pytest.mark.spark
