@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from browsers import chromium
 from embedded_commands import EmbeddedCommands, embedded_process
 from examples import register_profiles
 from pyspark.sql import SparkSession
-from real_broker import NO_BROKER, has_broker
+from real_broker import NO_BROKER
 from recorded import ALL, RECORDINGS
 from samples import SAMPLES, unzipped
 from traces_of_docs import BAD, JOIN_LEAVE, MIXED, NAMES, UNBLOCKED
@@ -54,7 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             name = _on_jvm(item) or _recording(item) or _shared(item)
             if name:
                 item.add_marker(pytest.mark.xdist_group(name))
-    needed = (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER), ("broker", has_broker, NO_BROKER))
+    # A test that needs a broker asks for its release when it starts it (`real_broker.running_broker`).
+    needed = (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER))
     for marker, is_there, reason in needed:
         in_need = [item for item in items if item.get_closest_marker(marker)]
         if in_need and not is_there():
@@ -64,10 +66,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says how many tests were left out because there is no Java, no browser, or no broker."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    for reason in (NO_JAVA, NO_BROWSER, NO_BROKER):
-        left_out = sum(isinstance(report.longrepr, tuple) and reason in report.longrepr[2] for report in skipped)
-        if left_out:
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", ()))
+    reasons = Counter(told[2].removeprefix("Skipped: ") for told in skipped if isinstance(told, tuple))
+    for reason, left_out in reasons.items():
+        if reason.startswith((NO_JAVA, NO_BROWSER, NO_BROKER)):
             terminalreporter.write_line(f"{left_out} tests were left out: {reason}", yellow=True)
 
 

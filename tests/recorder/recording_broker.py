@@ -13,7 +13,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from real_broker import NEWEST, has_broker, running_broker
+from real_broker import NEWEST, running_broker
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,11 @@ def recording_broker(
 
     Args:
         folder: an empty folder.
-        release: of Pulsar; if its broker is not built, the test is skipped.
+        release: of Pulsar.
         witness: file that a second observer in the broker writes (`Witness.java`); None: there is none.
         settings: those of broker.conf; names of the recorder without their common beginning.
     """
     named = [f"{'dispatchAuditRecorder' + name if name[0].isupper() else name}={settings[name]}" for name in settings]
-    if not has_broker(release):
-        pytest.skip(f"there is no test broker of {release}; make recorder-broker PULSAR={release} builds it")
     if witness is not None:
         named += ["--witness", str(witness)]
     with running_broker(folder, *named, release=release) as broker:

@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from dispatch_audit.jobs.engines.java import has_java
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = Path(os.environ.get("DISPATCH_AUDIT_TEST_BROKERS", ROOT / "recorder" / "target"))
 NEWEST = "4.2.4"
 """The release of the broker that a test takes if it names none."""
-NO_BROKER = "there is no test broker; make recorder-broker builds it"
+NO_BROKER = "there is no test broker of Pulsar"
 # Ten times what they take on a quiet machine, and more.
 _START_S, _STOP_S = 300.0, 120.0
 
@@ -42,13 +44,15 @@ def _arguments(release: str) -> Path:
 
 @contextmanager
 def running_broker(folder: Path, *settings: str, release: str = NEWEST) -> Iterator[Broker]:
-    """Starts a broker, and stops it after its body.
+    """Starts a broker, and stops it after its body. Skips the test if the broker is not built.
 
     Args:
         folder: for what its recorder writes; its log is written beside it.
         settings: `name=value` of broker.conf, or `--no-recorder`.
         release: of Pulsar.
     """
+    if not has_broker(release):
+        pytest.skip(f"{NO_BROKER} {release}; make recorder-broker PULSAR={release} builds it")
     command = ["java", f"@{_arguments(release)}", "--trace-dir", str(folder), *settings]
     log = folder.with_suffix(".log")
     with (
