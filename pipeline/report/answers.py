@@ -141,10 +141,13 @@ def held_back(run: RunSummary) -> int:
     return sum(of.order_held_back + of.progress_held_back for of in run.subscriptions)
 
 
-def _with_held_back(text: str, number: int, one: str, many: str, without: str) -> str:
-    """Adds how many are held back (`one` or `many`), or says only that if the text is `without`."""
+def _with_held_back(run: RunSummary, text: str, number: int, one: str, many: str, without: str) -> str:
+    """Adds how many are held back (`one` or `many`), or says only that if the text is `without`.
+
+    A window sees nothing yet in rows that wait for later ones, so it says too that it has not judged its last minute.
+    """
     if not number:
-        return text
+        return f"{text}; the next window judges the last minute of this one" if run.is_continued else text
     are, them = ("is", "it") if number == 1 else ("are", "them")
     held = (
         f"{count(number, one, many)} of the last minute of the window {are} held back: the next window reports {them}, "
@@ -157,7 +160,7 @@ def _order(run: RunSummary, order: Order) -> str:
     of = [subscription for subscription in run.subscriptions if subscription.order_verdict == order]
     number = sum(subscription.order_held_back for subscription in run.subscriptions)
     without = f"{_UNCHECKED}{_share(of, run)}"
-    return _with_held_back(_of_order(run, of, order), number, "finding", "findings", without)
+    return _with_held_back(run, _of_order(run, of, order), number, "finding", "findings", without)
 
 
 def _of_order(run: RunSummary, of: Sequence[SubscriptionAnswers], order: Order) -> str:
@@ -181,7 +184,7 @@ def _progress(run: RunSummary, progress: Progress) -> str:
     text = f"{_of_progress(run, of, rules, progress)}{_share(of, run)}{_besides(run)}"
     number = sum(subscription.progress_held_back for subscription in run.subscriptions)
     without = f"{_WAITS_UNKNOWN}{_share(of, run)}"
-    return _with_held_back(text, number, "finding or long wait", "findings or long waits", without)
+    return _with_held_back(run, text, number, "finding or long wait", "findings or long waits", without)
 
 
 def _of_progress(

@@ -73,6 +73,14 @@ def test_a_window_that_ends_while_nothing_is_sent_does_not_say_that_messages_flo
     assert (last["progress"], round(last["held_up_seconds"], 1)) == ("held_up", 7.3)
 
 
+def test_a_window_that_holds_nothing_back_says_that_its_last_minute_is_not_judged(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flows = "PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s"
+    left = "; the next window judges the last minute of this one"
+    assert f"{flows}{left}\n" in audit_to(out, LAST_US - 6_000_000)
+    assert f"{flows}\n" in audit_to(out, LAST_US + 2 * MINUTE_US)
+
+
 @pytest.mark.parametrize(("after_us", "released"), [(MINUTE_US, 0), (MINUTE_US + 1, FOUND)])
 def test_a_window_that_ends_long_after_its_last_row_holds_nothing_back(
     tmp_path: Path, after_us: int, released: int
