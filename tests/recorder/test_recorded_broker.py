@@ -27,9 +27,9 @@ def dispatch_audit(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
 
 
-def audited(trace: Path, out: Path) -> dict[str, Any]:
+def audited(trace: Path, out: Path, *options: object) -> dict[str, Any]:
     """The report of an audit as JSON."""
-    run = dispatch_audit("audit", trace, "--engine", "embedded", "--out", out, "--format", "json")
+    run = dispatch_audit("audit", trace, "--engine", "embedded", "--out", out, "--format", "json", *options)
     assert run.stdout, run.stderr
     found: dict[str, Any] = json.loads(run.stdout)
     return found

@@ -12,8 +12,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.bookkeeper.mledger.Entry;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.intercept.BrokerInterceptor;
@@ -40,7 +42,10 @@ public final class Witness implements BrokerInterceptor {
     private record Position(long ledgerId, long entryId) {
     }
 
-    private final Map<String, List<Position>> sent = new HashMap<>();
+    /** Positions that each consumer was sent, of each key; those that it has given back or acknowledged leave when they are seen. */
+    private final Map<String, Map<Consumer, List<Position>>> sent = new HashMap<>();
+    /** The question whether it has a position, for each class of pending acks. */
+    private final Map<Class<?>, Method> contains = new HashMap<>();
     private Writer file;
 
     /** Settings of a broker that loads it beside the recorder; it writes a file. */
@@ -62,12 +67,15 @@ public final class Witness implements BrokerInterceptor {
     public synchronized void beforeSendMessage(Subscription subscription, Entry entry, long[] ackSet,
                                                MessageMetadata metadata, Consumer consumer) {
         Position position = new Position(entry.getLedgerId(), entry.getEntryId());
-        List<Position> ofKey = sent.computeIfAbsent(metadata.getPartitionKey(), key -> new ArrayList<>());
+        Map<Consumer, List<Position>> ofKey = sent.computeIfAbsent(metadata.getPartitionKey(), key -> new IdentityHashMap<>());
+        // What it was sent itself may become pending only after this call; what others were sent is pending, or was.
+        ofKey.forEach((other, positions) -> positions.removeIf(held -> other != consumer && !holds(other, held)));
+        ofKey.values().removeIf(List::isEmpty);
         List<String> holders = dispatcher(subscription).getConsumers().stream()
-                .filter(other -> other != consumer && ofKey.stream().anyMatch(held -> holds(other, held)))
+                .filter(other -> other != consumer && ofKey.containsKey(other))
                 .map(Consumer::consumerName).sorted().toList();
         boolean again = holds(consumer, position);
-        ofKey.add(position);
+        ofKey.computeIfAbsent(consumer, none -> new ArrayList<>()).add(position);
         write(Map.of("ledger_id", position.ledgerId(), "entry_id", position.entryId(), "key", metadata.getPartitionKey(),
                 "consumer_name", consumer.consumerName(), "holders", holders, "again", again));
     }
@@ -83,19 +91,21 @@ public final class Witness implements BrokerInterceptor {
         }
     }
 
-    /** Pending acks are of another class before 4.0, with another name for the question. */
-    private static boolean holds(Consumer consumer, Position position) {
+    private boolean holds(Consumer consumer, Position position) {
         try {
             Object pending = Consumer.class.getMethod("getPendingAcks").invoke(consumer);
-            for (Method method : pending.getClass().getMethods()) {
-                if (method.getName().equals("contains") || method.getName().equals("containsKey")) {
-                    return (boolean) method.invoke(pending, position.ledgerId(), position.entryId());
-                }
-            }
-            throw new NoSuchMethodException(pending.getClass() + " does not say what it has");
+            Method question = contains.computeIfAbsent(pending.getClass(), Witness::containsOf);
+            return (boolean) question.invoke(pending, position.ledgerId(), position.entryId());
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** Pending acks are of another class before 4.0, with another name for the question. */
+    private static Method containsOf(Class<?> pending) {
+        return Stream.of(pending.getMethods())
+                .filter(method -> method.getName().equals("contains") || method.getName().equals("containsKey"))
+                .findFirst().orElseThrow(() -> new IllegalStateException(pending + " does not say what it has"));
     }
 
     private void write(Map<String, Object> line) {
