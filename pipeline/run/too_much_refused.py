@@ -20,5 +20,6 @@ def too_much_refused(
     return TraceError(
         f"{path}: the replay refuses {refused.early + refused.late} of {rows_in} rows, which do not fit the rows before"
         f" them, more than the allowed share of {ratio_max:g}; the first is {first}",
-        "record from the first join on, or raise trace.quarantine_ratio_max",
+        "if consumers had joined before the trace begins, set complete_from_start to false in trace.json; or raise"
+        " trace.quarantine_ratio_max",
     )
