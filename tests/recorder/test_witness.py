@@ -99,16 +99,24 @@ def test_late_first_deliveries_are_those_that_the_broker_made(observed: Observed
 
 
 def test_nothing_else_is_found(observed: Observed) -> None:
-    witnessed = ("single_holder", "early_duplicate", "first_delivery_order")
-    rest = [row for row in observed.rows("violations") if row["rule"] not in witnessed]
-    # Where consumers join at one time, no row shows how many of them a snapshot has.
-    of_open_order = [
-        row for row in rest if "the trace does not show in which order these happened" in row["explanation"]
+    allowed = ("single_holder", "early_duplicate", "first_delivery_order")
+    unexplained = [
+        (row["rule"], row["seq"], row["explanation"])
+        for row in observed.rows("violations")
+        if row["rule"] not in allowed and row["severity"] not in ("info", "permitted") and not of_changes_at_once(row)
     ]
-    assert {row["severity"] for row in of_open_order} <= {"not_provable"}
-    allowed = ("info", "permitted")
-    unexplained = [row for row in rest if row["severity"] not in allowed and row not in of_open_order]
-    assert [(row["rule"], row["seq"], row["explanation"]) for row in unexplained] == []
+    assert unexplained == []
+
+
+def of_changes_at_once(row: dict[str, Any]) -> bool:
+    """Whether a finding is what joins and leaves at one time leave open.
+
+    No row shows how many of them a snapshot has. And a release with #26471 may go on to count an entry as draining that
+    was acknowledged while its hash moved (contract 3.12).
+    """
+    if row["severity"] == "not_provable":
+        return "the trace does not show in which order these happened" in row["explanation"]
+    return row["rule"] == "draining_mismatch" and "reports more entries than the trace allows" in row["explanation"]
 
 
 def reported_ranges(stats: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
