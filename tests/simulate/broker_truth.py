@@ -98,7 +98,7 @@ class Truth:
         silences: nothing was sent to anybody although entries could have been sent, short causes aside: a consumer that
             has just joined has no permits for a moment, which explains nothing of the rest (docs/BLOCKING.md).
         certain: the same without pauses, of entries of which rows show that they could: no reset has come since they
-            were published, and their delay is over.
+            were published, their delay is over, and no look-ahead limit keeps a sound broker from reading them.
         grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
             `THRESHOLD_US`, and that rows show to be able to take nothing: an entry after each was sent, or a snapshot
             has a later read position, and no reset has come since they were published.
@@ -146,7 +146,7 @@ class Truth:
         first = self._first_known(now_us)
         shown = {
             position
-            for position in able
+            for position in (() if self._is_behind_full_replay(able) else able)
             if position >= first and self._is_shown_due(position, now_us) and not self._may_be_read_yet(position)
         }
         self.certain.look(shown, now_us, last_us)
@@ -301,6 +301,20 @@ class Truth:
             return False
         ahead = sum(not acked for acked in cursor.acked[cursor.mark_delete + 1 : position])
         return now_us - state.last_sent_us <= ahead * _READ_AND_PAUSE_US
+
+    def _is_behind_full_replay(self, able: set[int]) -> bool:
+        """Whether so many entries that cannot be sent come before all that can that they fill replay (contract 4.7).
+
+        A sound broker reads on until it is full, and without snapshots no row shows that another one has not.
+        """
+        simulation, first = self._simulation, min(able, default=0)
+        policy, cursor = simulation.policy, simulation.cursor
+        if simulation.setup.stats_us or not isinstance(policy, DrainingPolicy) or first < self._shown_read:
+            return False
+        held = {position for consumer in simulation.state.consumers for position in consumer.pending}
+        ahead = (position for position in range(cursor.mark_delete + 1, first) if position not in held)
+        stuck = sum(not cursor.acked[position] and not self._waits_for_its_time(position) for position in ahead)
+        return 0 < policy.limit() <= stuck
 
     def _is_shown_short(self, consumer: Consumer) -> bool:
         """Whether rows show that a consumer can take nothing: a limit does so only if they name it."""

@@ -31,3 +31,11 @@ def test_a_blocked_consumer_could_be_sent_what_waits_while_it_is_sent_something(
     seed, kind = 9_810_004, "out_of_order_unfiltered"
     truth = simulated_rows(drawn_schedule(seed, kind), seed)[1]
     assert truth.could_be_sent_us(137, 3_822 * MS, 5_302 * MS) >= 800 * MS
+
+
+def test_what_a_sound_broker_could_not_have_read_either_makes_no_silence_certain() -> None:
+    """Ten entries that wait for permits fill replay in front of 26, which a sound broker sends at 9.473 s."""
+    seed, kind = 19_000_058, "no_read_after_writes"
+    truth = simulated_rows(drawn_schedule(seed, kind), seed)[1]
+    assert truth.silences.longest_between(0, 9_400 * MS) > 2 * S
+    assert min(span.from_us for span in truth.certain.spans) > 9_400 * MS
