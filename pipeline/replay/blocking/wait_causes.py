@@ -145,7 +145,7 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
         cause = Cause.NO_OWNER
     elif hashes[at].ready == 0:
         cause = Cause.DELAYED_DELIVERY
-    elif marks & Mark.OVERTAKABLE != 0 and marks & (Mark.DUE | Mark.SENT) != Mark.DUE:
+    elif marks & Mark.NACKED != 0:
         cause = Cause.NACK_DELAY
     elif _delayed_us(state, at, head, ts, waited_us) > half_us:
         cause = Cause.DELAYED_DELIVERY

@@ -152,6 +152,25 @@ def test_what_was_delayed_and_nacked_waits_to_be_replayed() -> None:
     assert [wait.cause for wait in _hashes(log)] == ["nack_delay"]
 
 
+def test_what_may_have_been_skipped_was_not_given_back() -> None:
+    log = _log()
+    log.publish(0, HIGH)
+    log.reset("skip")
+    _pass(log, 2 * SECOND)
+    log.dispatch(1, 0, HIGH)
+    assert [wait.cause for wait in _hashes(log)] == ["replay_queue"]
+
+
+def test_what_was_delayed_and_left_behind_was_not_given_back() -> None:
+    log = _log()
+    log.publish(0, HIGH, deliver_at_ms=1)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    _pass(log, 2 * SECOND)
+    log.dispatch(2, 0, HIGH)
+    assert [wait.cause for wait in _hashes(log)] == ["replay_queue"]
+
+
 def test_a_full_replay_queue_is_the_reason_why_others_are_not_read() -> None:
     log = _log()
     log.flow(1, -999)
