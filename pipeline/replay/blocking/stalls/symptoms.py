@@ -71,6 +71,18 @@ def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
     return Shown(COUNTED_AGAIN if stuck else "", NOBODY)
 
 
+def waits_for_read(situation: Situation, free: Waiters) -> bool:
+    """Whether snapshots show that what could be sent waits for a read, all the time that would be a stall.
+
+    While a replay read is under way no other begins; while a normal read is, replay reads do (4.2, steps 5e and 9).
+    """
+    reported, long_us = situation.reported, situation.interval.from_ts + situation.stall_threshold_us
+    if reported.replays and reported.no_replay_us < long_us:
+        return True
+    unread = not reported_as_read(situation.state, free, reported).any()
+    return reported.reads is True and reported.no_read_us < long_us and unread
+
+
 def _parked(situation: Situation, waiting: Waiters, free: Waiters) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
     if not situation.held_back.applies:

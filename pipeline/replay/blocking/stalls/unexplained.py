@@ -9,8 +9,8 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Waiters
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import may_pause
-from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import unshown_limit
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom, waits_for_read
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_SLOW_READ, unshown_limit
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
@@ -19,7 +19,16 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 
 # The values in `detail` that only a stall without a cause has.
 _FACTS: Final = frozenset(
-    {"symptom", "owners_matter", "could_be_sent", "backlog_known", "joins_known", "may_pause", "unshown"}
+    {
+        "symptom",
+        "owners_matter",
+        "could_be_sent",
+        "read_under_way",
+        "backlog_known",
+        "joins_known",
+        "may_pause",
+        "unshown",
+    }
 )
 
 
@@ -87,8 +96,17 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
         "unshown": unshown_limit(situation, parts),
         "owners_matter": bool(parts.unavailable.any()) or not bool(unheld.any()),
     }
+    if waits_for_read(situation, free):
+        facts["read_under_way"] = True
     roots = oldest(state, free.slot)
     return stall._replace(blocking=shown.consumer, roots=roots, detail={**stall.detail, **facts})
+
+
+def perhaps_slow(stall: Blocked) -> Blocked:
+    """A stall after which sending went on; a read that is lost stays under way."""
+    if not stall.detail.get("read_under_way"):
+        return stall
+    return stall._replace(detail={**stall.detail, "unshown": stall.detail["unshown"] or UNSHOWN_SLOW_READ})
 
 
 def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:

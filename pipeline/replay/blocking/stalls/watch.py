@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled, unexplained_end
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, perhaps_slow
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
@@ -126,7 +126,7 @@ class StallWatch:
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else self._of(interval, situation_of, sent)
+        parts = [] if interval is None else [*map(perhaps_slow, self._of(interval, situation_of, sent))]
         return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
 
     def over(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:

@@ -1,4 +1,4 @@
-"""Limits that no row shows and that may be why nothing is sent: then a stall is not provable.
+"""Limits and slow reads that no row shows and that may be why nothing is sent: then a stall is not provable.
 
 | name | why it may hold back |
 |---|---|
@@ -7,6 +7,7 @@
 | dispatch_rate_limit | only a timer of the broker ends a pause as long as that of a limit (contract 4.2, step 5d) |
 | lower_look_ahead_limit | replay has about the size that it had when the broker read on, and no row says the limit |
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
+| slow_read | snapshots show a read under way, and sending went on: storage may have been slow |
 """
 
 from collections.abc import Mapping
@@ -40,6 +41,7 @@ UNSHOWN_IN_REPLAY: Final = "look_ahead_limit"
 UNSHOWN_RATE: Final = "dispatch_rate_limit"
 UNSHOWN_SUBSCRIPTION: Final = "unacked_limit_subscription"
 UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
+UNSHOWN_SLOW_READ: Final = "slow_read"
 
 UNSHOWN: Final[Mapping[str, str]] = {
     UNSHOWN_UNACKED: "a limit of unacknowledged messages other than the claimed one may have blocked their consumers",
@@ -51,6 +53,7 @@ UNSHOWN: Final[Mapping[str, str]] = {
     UNSHOWN_SUBSCRIPTION: (
         "the subscription may have reached its limit of unacknowledged messages, and has not come down to half of it"
     ),
+    UNSHOWN_SLOW_READ: "snapshots show a read under way all the time until sending went on: storage may have been slow",
 }
 """Why each may explain a stall, as a clause."""
 

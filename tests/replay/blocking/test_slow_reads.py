@@ -1,0 +1,96 @@
+"""A read that snapshots show under way until sending goes on may be slow; one that is lost stays under way (#26454)."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from local_replay import HIGH, LOW, Log, tables_of
+
+SECOND_US = 1_000_000
+
+
+def stands(read_position: str, *, normal: bool = False, replay: bool = False) -> Log:
+    """Consumers 1 (HIGH) and 2 (LOW) have permits; 1:1 of LOW waits for two seconds, and 1:2 of HIGH comes then."""
+    log = Log()
+    for consumer in (1, 2):
+        log.join(consumer)
+        log.flow(consumer, 1_000)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.publish(1, LOW)
+    for _ in range(4):
+        log.now_us += SECOND_US // 2
+        say(log, read_position, normal=normal, replay=replay)
+    log.publish(2, HIGH)
+    return log
+
+
+def say(log: Log, read_position: str, *, normal: bool = False, replay: bool = False) -> None:
+    """A snapshot of what the dispatcher waits for."""
+    flags = {"subscription_have_pending_read": normal, "subscription_have_pending_replay_read": replay}
+    log.snapshot(msg_in_replay=0, read_position=read_position, **flags)
+
+
+def found(log: Log) -> list[str]:
+    """The severity of each stall, with its bug and what may explain it."""
+    rows = [row for row in tables_of(log.rows, version="4.2.4")["violations"] if row["rule"] == "stalled"]
+    why = [row["known_bug"] or json.loads(str(row["detail"]))["unshown"] for row in rows]
+    return [f"{row['severity']} {of_row}".strip() for row, of_row in zip(rows, why, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("read_position", "normal", "replay", "expected"),
+    [
+        ("1:1", True, False, "not_provable slow_read"),
+        ("1:2", False, True, "not_provable slow_read"),
+        # What was read waits for a replay read, which begins although a normal read is under way.
+        ("1:2", True, False, "violation"),
+        ("1:1", False, False, "violation"),
+    ],
+)
+def test_sending_goes_on_after_a_read_that_was_under_way(
+    read_position: str, normal: bool, replay: bool, expected: str
+) -> None:
+    log = stands(read_position, normal=normal, replay=replay)
+    log.dispatch(2, 1, LOW)
+    assert found(log) == [expected]
+
+
+@pytest.mark.parametrize("end", [lambda _: None, lambda log: log.reset("unload"), lambda log: log.reset("seek")])
+def test_a_read_is_lost_if_nothing_but_a_new_dispatcher_ends_it(end: Callable[[Log], object]) -> None:
+    log = stands("1:1", normal=True)
+    end(log)
+    assert found(log) == ["known_bug #26454"]
+
+
+def test_a_read_is_lost_if_only_a_restart_of_all_consumers_ends_it() -> None:
+    log = stands("1:1", normal=True)
+    log.leave(1)
+    log.leave(2)
+    log.join(3)
+    log.flow(3, 1_000)
+    log.dispatch(3, 1, LOW)
+    assert found(log) == ["known_bug #26454"]
+
+
+@pytest.mark.parametrize(
+    ("idle_us", "expected"), [(SECOND_US // 2, "not_provable slow_read"), (SECOND_US, "violation")]
+)
+def test_a_read_that_began_late_does_not_explain_the_time_before(idle_us: int, expected: str) -> None:
+    log = stands("1:1", normal=True)
+    log.dispatch(2, 1, LOW)
+    log.dispatch(1, 2, HIGH)
+    log.publish(3, LOW)
+    log.now_us += idle_us
+    say(log, "1:3")
+    log.now_us += SECOND_US
+    say(log, "1:3", normal=True)
+    log.dispatch(2, 3, LOW)
+    assert found(log) == ["not_provable slow_read", expected]
+
+
+def test_whoever_leaves_meanwhile_does_not_make_a_slow_read_a_lost_one() -> None:
+    log = stands("1:1", normal=True)
+    log.leave(1)
+    log.dispatch(2, 1, LOW)
+    assert found(log) == ["not_provable slow_read"]
