@@ -251,10 +251,11 @@ class BlockingMonitor:
         passed_over_us = row["passed_ts"] - interval.from_ts - row["unavailable_us"]
         if by_others:
             # Snapshots may show that it had no permits although rows grant some.
-            without_us = self.reports.without_permits_us(row["consumer"])
-            # For one that is blocked the broker does not read, although it may send it something (4.2, 4.8).
-            without_us = max(without_us, row["blocked_until_ts"])
-            passed_over_us = min(passed_over_us, row["passed_ts"] - without_us)
+            passed_over_us = min(passed_over_us, row["passed_ts"] - self.reports.without_permits_us(row["consumer"]))
+        if by_others or state.consumers[row["consumer"]].uncounted > 0:
+            # For one that is blocked the broker does not read, although it may send it something (4.2, 4.8). If it
+            # counts more than rows show (F10, E6), it may have been blocked at other times than they show.
+            passed_over_us = min(passed_over_us, row["passed_ts"] - row["blocked_until_ts"])
         # What it was held back from as recently joined passes nothing over until it is released (6.1).
         passed_over_us = min(passed_over_us, row["passed_ts"] - self.recent.held_until_us(row["consumer"]))
         passed_over_us -= self.stalls.provable_us(interval.from_ts, row["passed_ts"])

@@ -289,6 +289,26 @@ def test_an_entry_of_a_blocked_consumer_is_not_passed_over(limit: int, found: li
     assert [str(seen.head) for seen in replayed(log.rows).passed_over] == found
 
 
+@pytest.mark.parametrize(("twice", "found"), [(True, []), (False, ["(1, 3)"])])
+def test_whoever_the_broker_may_count_more_of_may_have_been_blocked_when_it_was_sent_later_ones(
+    twice: bool, found: list[str]
+) -> None:
+    """By rows it holds four of five at most; overlapping reads have sent one of them twice, which counts once more."""
+    log = two()
+    say(log, **{PER_CONSUMER: 5})
+    hold(log, 3)
+    if twice:
+        log.dispatch(1, 2, HIGH)
+    log.publish(3, HIGH)
+    for entry in range(4, 10):
+        log.publish(entry, HIGHEST)
+        log.dispatch(1, entry, HIGHEST)
+        log.ack(1, entry)
+        log.now_us += SECOND_US // 2
+    log.dispatch(1, 3, HIGH)
+    assert [str(seen.head) for seen in replayed(log.rows).passed_over] == found
+
+
 @pytest.mark.parametrize(("held", "found"), [(True, []), (False, ["(1, 1)"])])
 def test_a_delayed_entry_was_not_overdue_while_its_hash_drained(held: bool, found: list[str]) -> None:
     """The hash drains until its owner leaves and it goes back to its holder."""
