@@ -73,6 +73,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
             claims[OF_CONSUMER].kept_from_seq = 0
         _note_held_back(state, slot, sent)
         return
+    claims[OF_CONSUMER].beyond += 1
     messages = _certainly_unacked(state, consumer) + state.entries[slot].messages
     stood = limits[consumer].passing == 0 and _stood(state, slot, sent, sent.ts_us)
     limits[consumer].stood = 1 if stood and limits[consumer].largest == 1 else 0

@@ -53,6 +53,7 @@ def note_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sent
     seen[0].read_when_full += 1
     if not beyond:
         return
+    claims[OF_SUBSCRIPTION].beyond += 1
     if seen[0].passing == 0:
         seen[0].passing = 1
         count_pass(state, OF_SUBSCRIPTION, sent)

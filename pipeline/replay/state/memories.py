@@ -98,6 +98,7 @@ CLAIM = RecordKind(
     lasting={
         "claim": 0,  # whether the broker respects it: CLAIM_STANDS, ...
         "passes": 0,  # how often more was sent than it and batches allow
+        "beyond": 0,  # the dispatches of these times
         "held_back": 0,  # how often the broker held back at it
         "passed_seq": 0,  # the first dispatch beyond it
         "most": 0,  # messages
