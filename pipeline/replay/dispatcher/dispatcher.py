@@ -249,6 +249,12 @@ class Dispatcher:
         """Marks all redelivery counts as perhaps lost: for a moment no consumer may have been connected."""
         leave_and_reset.counts_may_be_lost(self._state)
 
+    def note_counts_unseen(self) -> None:
+        """Notes that the broker may count more for consumers than rows show: what it sent twice before these (F10)."""
+        consumers = self._state.consumers.view(np.ndarray)
+        connected = consumers["connected"] == 1
+        consumers["uncounted"][connected] = np.maximum(consumers["uncounted"][connected], 1)
+
     def _limit_look_ahead(self) -> None:
         # The limit grows with the number of consumers (contract 4.7).
         record_of(self._state.common, COMMON)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0

@@ -262,6 +262,7 @@ class StepLoop:
             else:
                 self.dispatcher.monitor.disregard(at.seq)
             self.missing.settle(at)
+            self.dispatcher.note_counts_unseen()
         self._note_known(at)
         determined = self.cold_start.known
         if owners.routes_by_selector and (determined or not self.cold_start.interrupted):
