@@ -85,11 +85,13 @@ def _on_jvm(item: pytest.Item) -> str:
 
 
 def _shared(item: pytest.Item) -> str:
-    """What a test shares with others: the process with the embedded engine, or a fixture of its module."""
+    """What a test shares with others: the process with the embedded engine, wheels, or a fixture of its module."""
     if not isinstance(item, pytest.Function):
         return ""
     if "run_embedded" in item.fixturenames:
         return "embedded"
+    if "wheel" in item.fixturenames:
+        return "wheel"  # builds write compiled code to one folder of the user, so that the second compiles nothing
     # pytest has no public way to ask for the scope of a fixture.
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     has_own = any(found.scope == "module" for of_name in fixtures for found in of_name)
