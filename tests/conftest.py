@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says how many tests were left out because there is no Java, no browser, or no broker."""
     skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", ()))
-    reasons = Counter(told[2].removeprefix("Skipped: ") for told in skipped if isinstance(told, tuple))
+    reasons = Counter(where[2].removeprefix("Skipped: ") for where in skipped if isinstance(where, tuple))
     for reason, left_out in reasons.items():
         if reason.startswith((NO_JAVA, NO_BROWSER, NO_BROKER)):
             terminalreporter.write_line(f"{left_out} tests were left out: {reason}", yellow=True)

@@ -201,6 +201,18 @@ class Log:
         return self.write("stats", snapshot=json.dumps({**listed, **values}))
 
 
+def one_waiting() -> Log:
+    """Consumers 1 and 2 have permits; 1 was sent an entry of HIGH, and 1:1 of LOW, which 2 owns, waits."""
+    log = Log()
+    for consumer in (1, 2):
+        log.join(consumer)
+        log.flow(consumer, 1_000)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.publish(1, LOW)
+    return log
+
+
 def send(log: Log, entries: Iterable[int]) -> list[int]:
     """Publishes entries and sends each to consumer 1; returns the seqs of the dispatches."""
     seqs = []

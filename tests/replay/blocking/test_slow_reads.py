@@ -4,20 +4,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-from local_replay import HIGH, LOW, Log, tables_of
+from local_replay import HIGH, LOW, Log, one_waiting, tables_of
 
 SECOND_US = 1_000_000
 
 
 def stands(read_position: str, *, normal: bool = False, replay: bool = False) -> Log:
     """Consumers 1 (HIGH) and 2 (LOW) have permits; 1:1 of LOW waits for two seconds, and 1:2 of HIGH comes then."""
-    log = Log()
-    for consumer in (1, 2):
-        log.join(consumer)
-        log.flow(consumer, 1_000)
-    log.publish(0, HIGH)
-    log.dispatch(1, 0, HIGH)
-    log.publish(1, LOW)
+    log = one_waiting()
     for _ in range(4):
         log.now_us += SECOND_US // 2
         say(log, read_position, normal=normal, replay=replay)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Columns, Log, tables_of
+from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Columns, Log, one_waiting, tables_of
 from windowed_replay import told_by_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
@@ -19,13 +19,7 @@ SETTLED: Final = 21 * SECOND
 
 
 def _waiting() -> Log:
-    log = Log()
-    for consumer in (1, 2):
-        log.join(consumer)
-        log.flow(consumer, 1_000)
-    log.publish(0, HIGH)
-    log.dispatch(1, 0, HIGH)
-    log.publish(1, LOW)
+    log = one_waiting()
     log.now_us += 5 * SECOND
     return log
 

@@ -15,7 +15,7 @@ prints what each variant breaks that the whole trace does not. A variant leaves 
 import json
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from local_replay import SKEW_US, Columns, Replay, recorded_logs, replayed_logs, replayed_recording
@@ -44,12 +44,10 @@ def _kept(logs: Logs, stays: Callable[[Columns], bool]) -> list[list[Columns]]:
     return [[row for row in log if stays(row)] for log in logs]
 
 
-def _some_snapshots(logs: Logs, stays: Callable[[int, Columns], bool]) -> Variant:
-    """Keeps the snapshots that `stays` chooses by their number, from 0 for each subscription, and their row."""
+def snapshots_with_ranges(logs: Logs) -> Iterator[tuple[Columns, Columns]]:
+    """The `stats` rows by seq, each with its snapshot, which names all ranges that were last named by then."""
     rows = sorted((row for log in logs for row in log if row["event"] == "stats"), key=lambda row: row["seq"])
     ranges: dict[tuple[Any, ...], dict[int, object]] = defaultdict(dict)
-    numbers: Counter[tuple[Any, ...]] = Counter()
-    kept: dict[int, Columns] = {}
     for row in rows:
         group = row["topic"], row["subscription"]
         snapshot = json.loads(row["snapshot"])
@@ -60,6 +58,15 @@ def _some_snapshots(logs: Logs, stays: Callable[[int, Columns], bool]) -> Varian
             ranges[group] = {who: known[who] for who in consumers if who in known}
             for who, of_one in ranges[group].items():
                 consumers[who]["key_hash_ranges"] = of_one
+        yield row, snapshot
+
+
+def _some_snapshots(logs: Logs, stays: Callable[[int, Columns], bool]) -> Variant:
+    """Keeps the snapshots that `stays` chooses by their number, from 0 for each subscription, and their row."""
+    numbers: Counter[tuple[Any, ...]] = Counter()
+    kept: dict[int, Columns] = {}
+    for row, snapshot in snapshots_with_ranges(logs):
+        group = row["topic"], row["subscription"]
         if stays(numbers[group], row):
             kept[row["seq"]] = {**row, "snapshot": json.dumps(snapshot)}
         numbers[group] += 1

@@ -1,7 +1,6 @@
 """Consumers whose joins are missing, because the trace begins later or a gap lost them: snapshots show them."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from local_replay import (
     tables_of,
     tables_of_logs,
 )
+from trace_variants import snapshots_with_ranges
 
 from dispatch_audit.pipeline.assignment.selectors.factory import make_selector
 
@@ -279,22 +279,13 @@ def _as_recorded_now(name: str) -> list[list[Columns]]:
         for row in log
         if row["event"] == "join" and row.get("key_shared_mode")
     }
-    rows = sorted((row for log in logs for row in log), key=lambda row: row["seq"])
-    known: dict[object, dict[int, object]] = defaultdict(dict)
     snapshots: dict[int, Columns] = {}
-    for row in (row for row in rows if row["event"] == "stats"):
-        group = row["topic"], row["subscription"]
-        snapshot = json.loads(row["snapshot"])
-        consumers = {of["consumer"]: of for of in snapshot["consumers"]}
-        named = {number: of["key_hash_ranges"] for number, of in consumers.items() if of.get("key_hash_ranges")}
-        if named or known[group].keys() == consumers.keys():
-            both = known[group] | named
-            known[group] = {number: both[number] for number in consumers if number in both}
-            for number, ranges in known[group].items():
-                consumers[number]["key_hash_ranges"] = ranges
-        snapshot["key_shared_mode"], snapshot["allow_out_of_order_delivery"] = policies[group]
-        snapshots[row["seq"]] = {**row, "snapshot": json.dumps(snapshot)}
-    since = rows[len(rows) // 3]["seq"]
+    for row, snapshot in snapshots_with_ranges(logs):
+        mode, out_of_order = policies[row["topic"], row["subscription"]]
+        named = {**snapshot, "key_shared_mode": mode, "allow_out_of_order_delivery": out_of_order}
+        snapshots[row["seq"]] = {**row, "snapshot": json.dumps(named)}
+    seqs = sorted(row["seq"] for log in logs for row in log)
+    since = seqs[len(seqs) // 3]
     return [[snapshots.get(row["seq"], row) for row in log if row["seq"] >= since] for log in logs]
 
 
