@@ -38,8 +38,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each plan is run.")] = 3,
     source: Annotated[Source, typer.Option(help="As what the log is stored.")] = "parquet",
     engine: Annotated[
-        EngineName,
-        typer.Option(help="Of the audit and its own plan; the others run on one each."),
+        EngineName, typer.Option(help="Of the audit and its own plan; the others run on one each.")
     ] = "spark",
     order: Annotated[Order, typer.Option(help="Of the rows in the files.")] = "random",
     partitions: Annotated[int, typer.Option(min=1, help="Topic partitions.")] = 8,

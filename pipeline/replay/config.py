@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS
+from dispatch_audit.pipeline.contract.answers import UNSETTLED_US
 from dispatch_audit.pipeline.contract.known_bugs import release_of
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
@@ -20,9 +21,6 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
 
 CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"
 REPLICA_POINTS: Final = "subscriptionKeySharedConsistentHashingReplicaPoints"
-# Longer than verdicts look ahead (`early_duplicate.LOOK_AHEAD_US`, and the second of a read), and longer than rows are
-# held back (`brackets.WAIT_US_MAX`).
-UNSETTLED_US: Final = 60_000_000
 
 
 class OrderLimits(NamedTuple):

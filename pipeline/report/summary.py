@@ -7,9 +7,8 @@ Times are microseconds since 1970 UTC, because a collected timestamp would be in
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
-from dispatch_audit.pipeline.contract.answers import Missing, Order, Progress, worst_order, worst_progress
+from dispatch_audit.pipeline.contract.answers import UNSETTLED_US, Missing, Order, Progress, worst_order, worst_progress
 from dispatch_audit.pipeline.contract.profile import judged_as, profile_named
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import about
@@ -17,8 +16,6 @@ from dispatch_audit.pipeline.contract.severity import SEVERITIES, RunVerdict, Se
 from dispatch_audit.pipeline.run.baseline import AcceptedFinding
 from dispatch_audit.pipeline.trace import UnusableTrace
 from dispatch_audit.pipeline.windows.window import Window
-
-_UNSETTLED_US: Final = 60_000_000
 
 
 @dataclass(frozen=True)
@@ -328,7 +325,7 @@ class RunSummary:
     def is_continued(self) -> bool:
         """Whether the next window judges the last minute of this one (`replay.subscription.watermark`)."""
         to_us = None if self.window is None else self.window.to_us
-        return to_us is not None and to_us <= (self.to_ts_us or to_us) + _UNSETTLED_US
+        return to_us is not None and to_us <= (self.to_ts_us or to_us) + UNSETTLED_US
 
     @property
     def severities(self) -> frozenset[Severity]:
