@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
-from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.assignment.shares import HashShares
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -65,11 +65,6 @@ class EpochHistory:
     def ranges(self) -> RangesByConsumer:
         """The ranges in force, by the trace's number of the consumer."""
         return {} if self.in_force is None else self.in_force.owned.by_consumer
-
-    @property
-    def reported(self) -> ReportedRanges | None:
-        """The ranges in force, in the form in which the broker reports them; None: before the first epoch."""
-        return None if self.in_force is None else self.in_force.owned
 
     def open(self, epoch: OpenedEpoch | None) -> None:
         """Takes the epoch that the next change begins; None: that change begins none."""

@@ -76,6 +76,11 @@ class Membership:
         return self._held.released
 
     @property
+    def joins_missing_from(self) -> int:
+        """The row from which on joins may be missing."""
+        return self._planned.joins_missing_from
+
+    @property
     def connected(self) -> set[int]:
         """The trace's numbers of the consumers that have joined and not left."""
         return {number for number, stay in self.stays.items() if stay.joined is not None and stay.left is None}
@@ -256,7 +261,7 @@ class Membership:
     def _adopt(self, snapshot: Snapshot, at: TracePoint) -> Iterator[steps.Step]:
         """Takes over the consumers and the assignment that a snapshot shows, where joins or leaves are missing."""
         shown = shown_members(snapshot, at, self.connected, self._changes.brackets)
-        if shown is None or self.owners.epochs.waiting or shown.reported == self.owners.epochs.reported:
+        if shown is None or self.owners.epochs.waiting or shown.reported.by_consumer == self.owners.epochs.ranges:
             return
         there = self.connected.difference(shown.gone)
         if not there:

@@ -40,9 +40,10 @@ class PlannedSteps:
 
     Attributes:
         held_us: for how long rows are held back at least, in microseconds.
+        joins_missing_from: from this row on joins may be missing.
     """
 
-    __slots__ = ("_changes", "_early", "_held", "_joins_missing_from", "_refused", "_skew_us", "_steps", "held_us")
+    __slots__ = ("_changes", "_early", "_held", "_refused", "_skew_us", "_steps", "held_us", "joins_missing_from")
 
     def __init__(self, held: HeldRows, changes: OpenChanges, skew_us: int, complete_from_start: bool) -> None:
         self.held_us = max(skew_us, SNAPSHOT_LATE_US)
@@ -52,7 +53,7 @@ class PlannedSteps:
         self._steps: list[steps.Planned] = []
         self._early: list[MembershipEvent] = []  # leaves of consumers whose joins may come within the skew
         self._refused: list[MembershipEvent] = []
-        self._joins_missing_from = NEVER if complete_from_start else -1
+        self.joins_missing_from = NEVER if complete_from_start else -1
 
     def take(self, seq: int, shown_by: Collection[int]) -> list[steps.Planned]:
         """The steps that are due up to and including the row `seq`; they are planned no more.
@@ -81,7 +82,7 @@ class PlannedSteps:
     def add_gap(self, gap: Gap) -> None:
         """Plans both ends of a gap."""
         if gap.loses_members:
-            self._joins_missing_from = min(self._joins_missing_from, gap.seq)
+            self.joins_missing_from = min(self.joins_missing_from, gap.seq)
         self._add(steps.GapBegins(TracePoint(gap.seq, gap.ts_us), gap))
         self._add(steps.GapEnds(TracePoint(gap.until_seq, gap.ts_us), gap))
 
@@ -108,9 +109,11 @@ class PlannedSteps:
         self._add(steps.SnapshotBegins(since, snapshot))
         self._add(steps.SnapshotEnds(until, snapshot))
         self._changes.views.append(view_of(snapshot, since, until))
-        if snapshot.seq > self._joins_missing_from:
+        if snapshot.seq > self.joins_missing_from:
+            brackets = self._changes.brackets
             for consumer in snapshot.consumers:
-                self._changes.brackets.presume(unseen_join(snapshot, consumer))
+                if not brackets.named(consumer.consumer):
+                    brackets.presume(unseen_join(snapshot, consumer))
 
     def add_change(self, row: MembershipEvent) -> None:
         """Takes the next join, leave or reset."""

@@ -31,7 +31,7 @@ class ShownMembers(NamedTuple):
 
 def unseen_join(snapshot: Snapshot, consumer: ConsumerSnapshot) -> MembershipEvent:
     """The join of a consumer that a snapshot lists, as far as the snapshot shows it."""
-    sticky, ranges = bool(snapshot.sticky), tuple(sorted(consumer.ranges or ()))
+    sticky = bool(snapshot.sticky)
     return MembershipEvent(
         seq=snapshot.seq,
         ts_us=snapshot.ts_us,
@@ -41,7 +41,7 @@ def unseen_join(snapshot: Snapshot, consumer: ConsumerSnapshot) -> MembershipEve
         name=consumer.name or "",
         sticky=sticky,
         out_of_order=snapshot.keeps_order is False,
-        ranges=ranges if sticky else (),
+        ranges=tuple(sorted(consumer.ranges or ())) if sticky else (),
         reason="",
     )
 

@@ -49,3 +49,7 @@ class TracePoint(NamedTuple):
     def not_before(self, ts_us: int) -> "TracePoint":
         """The point after the same row, at a time that is not before `ts_us`."""
         return self if self.ts_us >= ts_us else TracePoint(self.seq, ts_us)
+
+
+BEFORE_ROWS: Final = TracePoint(-1, 0)
+"""Before the first row of the trace."""

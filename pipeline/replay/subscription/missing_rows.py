@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.state.state import READ_US
 
 
@@ -29,19 +29,12 @@ class MissingRows:
 
     Attributes:
         unseen: what of it still matters to verdicts, in the order in which it begins.
-        joins_missing_from: from this row on joins may be missing.
     """
 
-    __slots__ = ("joins_missing_from", "unseen")
+    __slots__ = ("unseen",)
 
     def __init__(self, complete_from_start: bool) -> None:
-        self.unseen = [] if complete_from_start else [UnseenRows(TracePoint(-1, 0), -1)]
-        self.joins_missing_from = NEVER if complete_from_start else -1
-
-    def announce(self, gap: Gap) -> None:
-        """Takes the next gap, before the rows in front of it have taken effect."""
-        if gap.loses_members:
-            self.joins_missing_from = min(self.joins_missing_from, gap.seq)
+        self.unseen = [] if complete_from_start else [UnseenRows(BEFORE_ROWS, BEFORE_ROWS.seq)]
 
     def begin(self, gap: Gap, at: TracePoint) -> None:
         """Notes that the rows of a gap are missing from here on."""

@@ -43,7 +43,7 @@ class StepLoop:
             UNKNOWN: they never do.
         cold_start: which rows may be judged.
         snapshots: the comparison with the broker's snapshots.
-        missing: the gaps.
+        missing: what is missing of the rows.
         settings: the settings that rows and snapshots were compared with.
         reported: how far snapshots report the assignment that follows from the selector.
         limits: the limits of unacknowledged messages among them.
@@ -176,7 +176,7 @@ class StepLoop:
         """Refuses a row that the consumers known so far make impossible."""
         if row.kind == "join":
             self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, "has already joined", row.consumer))
-        elif self.cold_start.refuses_leave(row.seq >= self.missing.joins_missing_from):
+        elif self.cold_start.refuses_leave(row.seq >= self.membership.joins_missing_from):
             self._refuse_unknown(row.seq, row.consumer)
 
     def _refuse_unknown(self, seq: int, consumer: int) -> None:
@@ -188,7 +188,7 @@ class StepLoop:
         consumers = self.dispatcher.consumers.indexes(events.consumer)
         strange = acted & (consumers == NOBODY)
         if np.count_nonzero(strange):
-            for at in np.flatnonzero(strange & (events.part == 0) & (events.seq < self.missing.joins_missing_from)):
+            for at in np.flatnonzero(strange & (events.part == 0) & (events.seq < self.membership.joins_missing_from)):
                 self._refuse_unknown(int(events.seq[at]), int(events.consumer[at]))
         self._recognise(events)
         self.membership.one_sided.note_traffic(events)

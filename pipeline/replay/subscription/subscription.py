@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import messages_of_a_read
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
 from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
@@ -38,7 +38,7 @@ class Subscription:
         self.loop = StepLoop(config, observer)
         self.config = config
         self._latest = OmittedRanges()
-        self._last = TracePoint(-1, 0)
+        self._last = BEFORE_ROWS
         self._reported: TracePoint | None = None
         self._silence = BrokerSilence()
         self._watermark = Watermark(config.unsettled_us)
@@ -51,8 +51,6 @@ class Subscription:
     def feed(self, part: Merged) -> None:
         """Takes the next rows in the order of seq."""
         events, gaps = part.events, part.gaps
-        for gap in gaps:
-            self.loop.missing.announce(gap)
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
@@ -112,7 +110,7 @@ class Subscription:
         settled = self._watermark.point(self.released.seq)
         if self._is_long_over:
             settled = max(settled, TracePoint(min(self.released.seq, self._last.seq), self._last.ts_us))
-        return max(settled, self._reported or TracePoint(-1, 0))
+        return max(settled, self._reported or BEFORE_ROWS)
 
     def _found(self, report_range: ReportRange) -> ReplayResult:
         loop, dispatcher, membership = self.loop, self.loop.dispatcher, self.loop.membership

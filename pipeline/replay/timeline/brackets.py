@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import (
+    BEFORE_ROWS,
+    CLOSED_BY_BROKER,
+    MembershipEvent,
+    TracePoint,
+)
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
-
-# When a consumer joined whose join comes before the rows of the trace.
-_BEFORE_ROWS = TracePoint(-1, 0)
 
 # The time after which an open bracket is never closed: the broker completes a membership change within milliseconds.
 WAIT_US_MAX = 5_000_000
@@ -166,13 +168,16 @@ class Brackets:
         return Side.FIRST
 
     def presume(self, row: MembershipEvent) -> None:
-        """Takes a consumer that a snapshot lists and no row has named, where joins may be missing: it has joined."""
-        if row.consumer not in self._joins and row.consumer not in self._without_join:
-            self._joins[row.consumer] = Bracket(row, self, placed=_BEFORE_ROWS)
+        """Takes a consumer that a snapshot lists and that is not `named`, where joins may be missing: it has joined."""
+        self._joins[row.consumer] = Bracket(row, self, placed=BEFORE_ROWS)
+
+    def named(self, consumer: int) -> bool:
+        """Whether a row, or an earlier snapshot, has named a consumer."""
+        return consumer in self._joins or consumer in self._without_join
 
     def _is_presumed(self, consumer: int) -> bool:
         join = self._joins.get(consumer)
-        return join is not None and join.placed == _BEFORE_ROWS and join.leave is None
+        return join is not None and join.placed == BEFORE_ROWS and join.leave is None
 
     @property
     def joined(self) -> set[int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, concatenated, no_events
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
 from dispatch_audit.pipeline.replay.timeline.given_up import EFFECT_US_MAX, NOTHING_GIVEN_UP, GivenUp, given_up
@@ -64,7 +64,7 @@ class HeldRows:
     def released(self) -> TracePoint:
         """The last row that has taken effect; its seq is -1 if none has."""
         at = self._released - 1
-        return TracePoint(int(self._rows.seq[at]), int(self._rows.ts_us[at])) if self._released else TracePoint(-1, 0)
+        return TracePoint(int(self._rows.seq[at]), int(self._rows.ts_us[at])) if self._released else BEFORE_ROWS
 
     @property
     def newest(self) -> TracePoint | None:
