@@ -4,7 +4,7 @@ Nothing in a trace proves a stall but time, so what hindered anybody until a mom
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, Log, replayed, reported, tables_of
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, reported, tables_of
 
 SECOND_US = 1_000_000
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
@@ -562,3 +562,29 @@ def test_a_dispatcher_that_pauses_on_ack_holes_does_not_stall(
     assert replay.weighed == weighed
     causes = [wait.cause for wait in replay.waits if wait.scope == "subscription"]
     assert causes == ["unexplained" if weighed else "ack_holes_limit"]
+
+
+@pytest.mark.parametrize(("decided", "severity"), [(True, "violation"), (False, "not_provable")])
+def test_who_owns_a_hash_matters_where_one_of_the_owners_may_have_joined_recently(decided: bool, severity: str) -> None:
+    """As 3 leaves, its range goes to a neighbour: to 4, which has joined recently, if 3 joined before 2."""
+    log = Log()
+    log.join(1)
+    if decided:
+        log.join(2)
+        log.join(3)
+    else:
+        for phase in ("start", "end"):
+            log.join(2, phases=phase)
+            log.join(3, phases=phase)
+    for consumer in (1, 2, 3):
+        flow(log, consumer)
+    for entry in (0, 1):
+        log.publish(entry, HIGHEST)
+        log.dispatch(1, entry, HIGHEST)
+    log.join(4)
+    flow(log, 4)
+    log.leave(3)
+    log.publish(2, LOW)
+    log.now_us += 2 * SECOND_US
+    log.publish(3, HIGHEST)
+    assert replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed == {("stalled", severity): 1}
