@@ -81,7 +81,35 @@ def test_what_waits_long_after_its_owner_got_permits_does_stall() -> None:
     flow(log, 1)
     log.now_us += 2 * SECOND_US
     log.dispatch(1, 0)
-    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+    replay = replayed(log.rows)
+    assert replay.weighed == {("stalled", "violation"): 1}
+    # Each of two causes, one after the other, has its own time.
+    waits = [wait for wait in replay.waits if wait.scope == "subscription"]
+    assert [(wait.cause, (wait.to_us - wait.from_us) // SECOND_US) for wait in waits] == [
+        ("no_permits", 2),
+        ("unexplained", 2),
+    ]
+
+
+def test_a_subscription_that_is_back_at_half_of_its_limit_stalls_however_long_it_was_full() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    for entry in range(4):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.publish(4)
+    log.now_us += 5 * SECOND_US
+    log.ack(1, 0, 1, 2)
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 4)
+    replay = replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4})
+    assert replay.weighed == {("stalled", "violation"): 1}
+    waits = [wait for wait in replay.waits if wait.scope == "subscription"]
+    assert [(wait.cause, (wait.to_us - wait.from_us) // SECOND_US) for wait in waits] == [
+        ("unacked_limit_subscription", 5),
+        ("unexplained", 2),
+    ]
 
 
 @pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])

@@ -78,19 +78,17 @@ def _was_any_read(situation: Situation, free: Waiters) -> bool:
 
 
 def _subscription_was_full(situation: Situation) -> bool:
-    """Whether the subscription was blocked on unacknowledged messages for at least half of the interval.
+    """Whether the subscription is blocked on unacknowledged messages at the end, or was until shortly before.
 
     Nothing was sent in the interval, so the limit was reached before it or not at all.
     """
-    state, interval, unacked = situation.state, situation.interval, situation.reported.unacked
+    state, unacked = situation.state, situation.reported.unacked
     common = common_of(state)
     if unacked is not None and 0 < common["unacked_limit"] <= unacked:
         # The broker may count what an administrator has skipped (5.10).
         return True
     until_us = int(record_of(state.waits.common, WAIT)["blocked_on_unacked_until_ts"])
-    if common["blocked_on_unacked"] == 1:
-        until_us = interval.to_ts
-    return 2 * (until_us - interval.from_ts) >= situation.duration_us
+    return bool(common["blocked_on_unacked"] == 1) or until_us > situation.since_us
 
 
 def _oldest_holder(state: Seen, below: Position) -> int:

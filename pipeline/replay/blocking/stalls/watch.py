@@ -138,20 +138,33 @@ class StallWatch:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
         found = found or self._found(interval, situation_of, sent)
         skipped = self._ended_by_skip(interval.from_ts)
-        before, self._explained, self._unexplained = self._unexplained, None, None
+        before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
+        self._explained = self._unexplained = None
         self._explained_until_us = LONG_AGO_US
         explained = found is None or found.cause != Cause.UNEXPLAINED.word
-        if before is not None and before.span.from_ts == interval.from_ts:
+        if before is not None:
             if explained:
                 # What explains the rest of the time does not explain the time before.
                 return [before, *self._rest(found, before, interval)]
             if interval.to_ts - before.span.to_ts < self._threshold_us and not kind_of(before).joins_known:
                 # The acknowledgement that ends the stall releases who may have joined recently.
                 found = before
-        return skipped if found is None else [*skipped, found._replace(span=interval)]
+        if found is None:
+            return skipped
+        if not explained and cause is not None and (before is None or cause.span.to_ts < before.span.to_ts):
+            # It is a stall from when the cause was over.
+            rest = self._rest(found, cause, interval)
+            if rest:
+                return [*skipped, cause, *rest]
+        return [*skipped, found._replace(span=interval)]
+
+    @staticmethod
+    def _seen_in(interval: Interval, seen: Blocked | None) -> Blocked | None:
+        """What a look found, if it looked at the beginning of this interval."""
+        return seen if seen is not None and seen.span.from_ts == interval.from_ts else None
 
     def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
-        """The end of an interval, which has a cause, without the beginning, which has none."""
+        """The end of an interval without the beginning, of which only one has a cause; empty: it is no stall."""
         if found is None or interval.to_ts - before.span.to_ts < self._threshold_us:
             return []
         rest = interval._replace(from_seq=before.span.to_seq, from_ts=before.span.to_ts)
