@@ -38,152 +38,8 @@ from dispatch_audit.pipeline.replay.state.waiting_queues import older_waiting
 
 
 @compiled
-def _certainly_held(state: Seen, slot: int, before_us: int) -> bool:
-    entries = state.entries
-    holder = entries[slot].holder
-    return bool(
-        holder >= 0
-        and state.consumers[holder].leaving == 0
-        and entries[slot].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0
-        and entries[slot].sent_ts <= before_us
-    )
-
-
-@compiled
-def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
-    """An entry of the hash that another consumer certainly holds, if possible one whose dispatch ended; -1: none."""
-    hashes, entries = state.hashes, state.entries
-    at = sent.hash_at
-    if hashes[at].held_elsewhere == 0:
-        holder = hashes[at].holder
-        if hashes[at].held == 0 or holder == sent.consumer or state.consumers[holder].leaving != 0:
-            return NOBODY
-    found = NOBODY
-    slot = hashes[at].first
-    while slot >= 0:
-        if entries[slot].holder != sent.consumer and _certainly_held(state, slot, before_us):
-            if entries[slot].marks & Mark.DISPATCH_CONFIRMED != 0:
-                return int(slot)
-            if found < 0:
-                found = slot
-        slot = entries[slot].next
-    return found
-
-
-@compiled
-def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -> int:
-    """An older entry of the hash whose holder, not the receiver, is about to leave or has just left; -1: none.
-
-    In both cases the dispatched entry passes it: the leaver still holds the older one, or it waits again (3.6).
-    """
-    hashes, entries = state.hashes, state.entries
-    position = (entries[slot].ledger, entries[slot].entry)
-    at = sent.hash_at
-    holder = hashes[at].holder
-    if hashes[at].held_elsewhere == 0 and (holder < 0 or state.consumers[holder].leaving != LEAVING):
-        return NOBODY
-    other = hashes[at].first
-    while other >= 0:
-        holder = entries[other].holder
-        leaves = holder != sent.consumer and state.consumers[holder].leaving == LEAVING
-        certain = entries[other].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0 and entries[other].sent_ts <= before_us
-        if leaves and certain and (entries[other].ledger, entries[other].entry) < position:
-            return int(other)
-        other = entries[other].next
-    return NOBODY
-
-
-@compiled
-def _perhaps_dropped(state: Seen, sent: Dispatch) -> int:
-    """An entry of the hash at another consumer that the broker may have dropped for an administrator (E6); -1: none."""
-    entries = state.entries
-    slot = state.hashes[sent.hash_at].first
-    while slot >= 0:
-        holder = entries[slot].holder
-        if (
-            holder != sent.consumer
-            and entries[slot].marks & Mark.MAYBE_SKIPPED != 0
-            and state.consumers[holder].leaving == 0
-        ):
-            return int(slot)
-        slot = entries[slot].next
-    return NOBODY
-
-
-@compiled
-def _is_settled(marks: int) -> bool:
-    """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
-    if marks & Mark.PASSED != 0:
-        return marks & Mark.SENT != 0
-    # A read in flight may have had an entry that was returned, or not sent since a reset, when it was acknowledged.
-    return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | Mark.BEFORE_RESET) == 0
-
-
-@compiled
-def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
-    """Checks V5, V6: no older entry of the hash waits. Entries that may be overtaken (E1, E2, E6) are reported too."""
-    hashes, at = state.hashes, sent.hash_at
-    other = NOBODY
-    if hashes[at].queue_first != slot or hashes[at].aside_first >= 0:
-        other = older_waiting(state, slot, False)
-        if other < 0:
-            other = older_waiting(state, slot, True)
-    if other >= 0:
-        returned = state.entries[other].marks & Mark.RETURNED != 0
-        left = state.consumers[sent.consumer].connected == 0 and state.entries[other].sent_to == sent.consumer
-        if before_us < sent.ts_us and returned and left:
-            # It was decided before the receiver left, which then held the older one.
-            return
-        report_against(state, out, REDELIVERY_ORDER if returned else REPLAY_OVERTAKEN, slot, sent, other)
-        return
-    other = _older_of_a_leaver(state, slot, sent, before_us)
-    if other >= 0:
-        row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
-        # The milder of the two cases is reported: its consumer has just left.
-        out.findings[row].other_marks |= Mark.RETURNED
-        out.findings[row].other_since_seq = sent.seq
-        out.findings[row].other_since_ts = sent.ts_us
-
-
-@compiled
-def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
-    """Checks V8: the redelivery count is the number of redeliver commands that returned the entry.
-
-    Where the dispatch may be older than the last of them (`before_return`), the count may be one lower.
-    """
-    entries = state.entries
-    if sent.redelivery_count < 0:
-        return
-    expected = entries[slot].redelivered
-    lost = sent.redelivery_count < expected and entries[slot].marks & Mark.COUNT_LOST != 0
-    # The count may be one higher if a redeliver row was recorded before it took effect.
-    more = sent.redelivery_count == expected + 1 and entries[slot].marks & Mark.VAGUE != 0
-    older = before_return and sent.redelivery_count == expected - 1
-    if sent.redelivery_count != expected and not (lost or more or older):
-        row = report(state, out, REDELIVERY_COUNT, slot, sent)
-        out.findings[row].value = sent.redelivery_count
-        out.findings[row].expected = expected
-
-
-@compiled
-def check_owner(state: Seen, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
-    """Checks V2, V12: the entry goes to the owner of its hash.
-
-    Where consumers declare their hashes (`sticky`), other hashes have no owner.
-    """
-    if sent.owner != sent.consumer:
-        row = report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
-        out.findings[row].other_consumer = sent.owner
-
-
-@compiled
 def check_dispatch(
-    state: SeenByRules,
-    out: Output,
-    slot: int,
-    sent: Dispatch,
-    policy: Policy,
-    before_return: bool,
+    state: SeenByRules, out: Output, slot: int, sent: Dispatch, policy: Policy, before_return: bool
 ) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`).
 
@@ -225,6 +81,17 @@ def _count_checks(state: SeenByRules, slot: int, sent: Dispatch, keeps_order: bo
 
 
 @compiled
+def check_owner(state: Seen, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
+    """Checks V2, V12: the entry goes to the owner of its hash.
+
+    Where consumers declare their hashes (`sticky`), other hashes have no owner.
+    """
+    if sent.owner != sent.consumer:
+        row = report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
+        out.findings[row].other_consumer = sent.owner
+
+
+@compiled
 def check_single_holder(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
     """Checks V1, V3: no other consumer holds an entry of the hash."""
     other = _foreign_holding(state, sent, before_us)
@@ -232,6 +99,56 @@ def check_single_holder(state: SeenByRules, out: Output, slot: int, sent: Dispat
         other = _perhaps_dropped(state, sent)
     if other >= 0:
         report_against(state, out, SINGLE_HOLDER, slot, sent, other)
+
+
+@compiled
+def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
+    """An entry of the hash that another consumer certainly holds, if possible one whose dispatch ended; -1: none."""
+    hashes, entries = state.hashes, state.entries
+    at = sent.hash_at
+    if hashes[at].held_elsewhere == 0:
+        holder = hashes[at].holder
+        if hashes[at].held == 0 or holder == sent.consumer or state.consumers[holder].leaving != 0:
+            return NOBODY
+    found = NOBODY
+    slot = hashes[at].first
+    while slot >= 0:
+        if entries[slot].holder != sent.consumer and _certainly_held(state, slot, before_us):
+            if entries[slot].marks & Mark.DISPATCH_CONFIRMED != 0:
+                return int(slot)
+            if found < 0:
+                found = slot
+        slot = entries[slot].next
+    return found
+
+
+@compiled
+def _certainly_held(state: Seen, slot: int, before_us: int) -> bool:
+    entries = state.entries
+    holder = entries[slot].holder
+    return bool(
+        holder >= 0
+        and state.consumers[holder].leaving == 0
+        and entries[slot].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0
+        and entries[slot].sent_ts <= before_us
+    )
+
+
+@compiled
+def _perhaps_dropped(state: Seen, sent: Dispatch) -> int:
+    """An entry of the hash at another consumer that the broker may have dropped for an administrator (E6); -1: none."""
+    entries = state.entries
+    slot = state.hashes[sent.hash_at].first
+    while slot >= 0:
+        holder = entries[slot].holder
+        if (
+            holder != sent.consumer
+            and entries[slot].marks & Mark.MAYBE_SKIPPED != 0
+            and state.consumers[holder].leaving == 0
+        ):
+            return int(slot)
+        slot = entries[slot].next
+    return NOBODY
 
 
 @compiled
@@ -247,10 +164,81 @@ def check_early_duplicate(state: SeenByRules, out: Output, slot: int, sent: Disp
 
 
 @compiled
-def is_first_delivery(marks: int) -> bool:
-    """Whether the next dispatch of an entry with these marks is its first, and its place among others is promised."""
-    # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
-    return marks & (Mark.SENT | Mark.DELAYED | Mark.ACKED) == 0
+def _is_settled(marks: int) -> bool:
+    """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
+    if marks & Mark.PASSED != 0:
+        return marks & Mark.SENT != 0
+    # A read in flight may have had an entry that was returned, or not sent since a reset, when it was acknowledged.
+    return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | Mark.BEFORE_RESET) == 0
+
+
+@compiled
+def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
+    """Checks V5, V6: no older entry of the hash waits. Entries that may be overtaken (E1, E2, E6) are reported too."""
+    hashes, at = state.hashes, sent.hash_at
+    other = NOBODY
+    if hashes[at].queue_first != slot or hashes[at].aside_first >= 0:
+        other = older_waiting(state, slot, False)
+        if other < 0:
+            other = older_waiting(state, slot, True)
+    if other >= 0:
+        returned = state.entries[other].marks & Mark.RETURNED != 0
+        left = state.consumers[sent.consumer].connected == 0 and state.entries[other].sent_to == sent.consumer
+        if before_us < sent.ts_us and returned and left:
+            # It was decided before the receiver left, which then held the older one.
+            return
+        report_against(state, out, REDELIVERY_ORDER if returned else REPLAY_OVERTAKEN, slot, sent, other)
+        return
+    other = _older_of_a_leaver(state, slot, sent, before_us)
+    if other >= 0:
+        row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
+        # The milder of the two cases is reported: its consumer has just left.
+        out.findings[row].other_marks |= Mark.RETURNED
+        out.findings[row].other_since_seq = sent.seq
+        out.findings[row].other_since_ts = sent.ts_us
+
+
+@compiled
+def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -> int:
+    """An older entry of the hash whose holder, not the receiver, is about to leave or has just left; -1: none.
+
+    In both cases the dispatched entry passes it: the leaver still holds the older one, or it waits again (3.6).
+    """
+    hashes, entries = state.hashes, state.entries
+    position = (entries[slot].ledger, entries[slot].entry)
+    at = sent.hash_at
+    holder = hashes[at].holder
+    if hashes[at].held_elsewhere == 0 and (holder < 0 or state.consumers[holder].leaving != LEAVING):
+        return NOBODY
+    other = hashes[at].first
+    while other >= 0:
+        holder = entries[other].holder
+        leaves = holder != sent.consumer and state.consumers[holder].leaving == LEAVING
+        certain = entries[other].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0 and entries[other].sent_ts <= before_us
+        if leaves and certain and (entries[other].ledger, entries[other].entry) < position:
+            return int(other)
+        other = entries[other].next
+    return NOBODY
+
+
+@compiled
+def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
+    """Checks V8: the redelivery count is the number of redeliver commands that returned the entry.
+
+    Where the dispatch may be older than the last of them (`before_return`), the count may be one lower.
+    """
+    entries = state.entries
+    if sent.redelivery_count < 0:
+        return
+    expected = entries[slot].redelivered
+    lost = sent.redelivery_count < expected and entries[slot].marks & Mark.COUNT_LOST != 0
+    # The count may be one higher if a redeliver row was recorded before it took effect.
+    more = sent.redelivery_count == expected + 1 and entries[slot].marks & Mark.VAGUE != 0
+    older = before_return and sent.redelivery_count == expected - 1
+    if sent.redelivery_count != expected and not (lost or more or older):
+        row = report(state, out, REDELIVERY_COUNT, slot, sent)
+        out.findings[row].value = sent.redelivery_count
+        out.findings[row].expected = expected
 
 
 @compiled
@@ -268,3 +256,10 @@ def check_first_delivery(state: Seen, out: Output, slot: int, sent: Dispatch, be
     out.findings[row].other_ledger = hashes[at].top_ledger
     out.findings[row].other_entry = hashes[at].top_entry
     out.findings[row].other_key_id = hashes[at].top_key_id
+
+
+@compiled
+def is_first_delivery(marks: int) -> bool:
+    """Whether the next dispatch of an entry with these marks is its first, and its place among others is promised."""
+    # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
+    return marks & (Mark.SENT | Mark.DELAYED | Mark.ACKED) == 0
