@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.snapshots.hash_state import hash_state
@@ -53,18 +54,20 @@ class HashObserver:
         self._hash = sticky_hash
         self._places = deque(sorted(set(places)))
 
-    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> None:
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
         """Replays rows, and looks at the hash once the first row after each of the places is there.
 
         Changes that take effect directly after a row have been applied by then.
         """
+        contradicted: list[ContradictedLimit] = []
         start = 0
         for stop in self._cuts(events.seq):
             if stop > start:
-                dispatcher.replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
+                contradicted += dispatcher.replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
             if stop < events.seq.size:
                 self._look(dispatcher, int(events.seq[stop]))
             start = stop
+        return contradicted
 
     def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
         """Looks at what is left, and notes which owners are open: later rows may have decided them."""

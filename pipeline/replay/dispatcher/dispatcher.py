@@ -50,7 +50,6 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
-from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
@@ -106,10 +105,8 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "_contradicted",
         "_open_entries_max",
         "_out",
-        "_routings",
         "_state",
         "_without_publish_reported",
         "collector",
@@ -135,7 +132,6 @@ class Dispatcher:
         self.traffic = DispatchCounts()
         self.peaks = Peaks()
         self.consumers = ConsumerIndex()
-        self._routings = Routings()
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=_SLOTS, hashes=_SLOTS, consumers=64, words=64, ledgers=16)
         common = record_of(self._state.common, COMMON)
@@ -145,7 +141,6 @@ class Dispatcher:
         self._out = new_output(_FINDINGS_ROOM, _SLOTS, _SLOTS)
         self.collector = FindingCollector(exceptions)
         self._without_publish_reported = 0
-        self._contradicted: list[ContradictedLimit] = []
 
     @property
     def seen(self) -> Seen:
@@ -286,7 +281,7 @@ class Dispatcher:
         self._drain_output()
         before, promised = self._state.routing, self.consumers.routing(routing)
         served_by = promised if served is routing else self.consumers.routing(served)
-        self._routings.change(before, served_by, over_us, self.policy.skew_us)
+        self.collector.routings.change(before, served_by, over_us, self.policy.skew_us)
         self._state = self._state._replace(routing=promised)
         if self.drains:
             _remap(self._state, before, at)
@@ -335,19 +330,21 @@ class Dispatcher:
         for index in np.flatnonzero(self._state.consumers.connected).tolist():
             self._note_capacity(index, at, BY_RESET)
 
-    def replay(self, events: Events, hashes: Ints, consumers: Ints) -> None:
-        """Applies a stretch of events under the routing in force.
+    def replay(self, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
+        """Applies a stretch of events under the routing in force; returns the claimed limits that it contradicts.
 
         Args:
             events: rows in the order of seq; all their consumers are registered.
             hashes: the sticky hash of each row, -1 where it has no key.
             consumers: the index of each row's consumer, `NOBODY` where it names none.
         """
+        contradicted: list[ContradictedLimit] = []
         for start in range(0, events.code.size, _STRETCH):
             stop = min(start + _STRETCH, events.code.size)
-            self._replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
+            contradicted += self._replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
+        return contradicted
 
-    def _replay(self, events: Events, hashes: Ints, consumers: Ints) -> None:
+    def _replay(self, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
         self._make_room(need_of(events), int(events.ts_us[0]))
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
@@ -355,13 +352,14 @@ class Dispatcher:
         claims = state.limits.claims.view(np.ndarray)["claim"]
         decided = decisions(events, bool(common_of(state)["starts_seen"]))
         self.monitor.stalls.dispatched(Sent(events.ts_us[decided], events.value[decided]))
-        rows = Stretch(events, consumers, hashes, self.policy)
+        rows, contradicted = Stretch(events, consumers, hashes, self.policy), list[ContradictedLimit]()
         at = 0
         while at < events.code.size:
             at = _replay_rows(state, self._out, rows, at)
             if CLAIM_CONTRADICTED in claims:
-                self._contradicted += disregard(state, self._out)
-                self.monitor.forget_causes([found.cause for found in self._contradicted])
+                found = disregard(state, self._out)
+                self.monitor.forget_causes([limit.cause for limit in found])
+                contradicted += found
             if self._out.stop[0] != 0:
                 row = min(at, events.code.size - 1)
                 where = TracePoint(int(events.seq[row]), int(events.ts_us[row]))
@@ -370,6 +368,7 @@ class Dispatcher:
             elif at < events.code.size:
                 self._drain_output()
         self.traffic.count(events, hashes, decided)
+        return contradicted
 
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
@@ -437,11 +436,6 @@ class Dispatcher:
     def judge_anew(self, setting: str) -> None:
         """Judges by a limit of unacknowledged messages again, because a row says another one."""
         stand_again(self._state, setting)
-
-    def take_contradicted(self) -> list[ContradictedLimit]:
-        """The claimed limits that the broker was found to contradict since the last call."""
-        taken, self._contradicted = self._contradicted, []
-        return taken
 
     def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
         _note_capacity(self._state, self._out, index, at, ended_by, self.policy.report_min_us)
@@ -516,4 +510,4 @@ class Dispatcher:
         # Between two membership changes there is nothing as a rule. Five numbers are faster as such than as an array.
         if any(out.filled.tolist()):
             self.monitor.take_intervals(self._state, out)
-            self.collector.collect(out, self._routings, self.policy)
+            self.collector.collect(out, self.policy)

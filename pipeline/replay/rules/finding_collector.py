@@ -38,33 +38,34 @@ class FindingCollector:
 
     Attributes:
         findings: the findings up to the limits, and the counts beyond.
+        routings: the former and present routings, which explain some of them.
     """
 
-    __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_reported", "findings")
+    __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_reported", "findings", "routings")
 
     def __init__(self, exceptions: Collection[ExceptionId]) -> None:
         self.findings = CappedFindings()
+        self.routings = Routings()
         self._exceptions = exceptions
         self._episodes: list[Records] = [np.empty(0, dtype=EPISODE).view(np.recarray)]
         self._unsent: list[Ints] = [np.empty(0, dtype=np.int64)]
         self._withdrawn: list[Records] = [np.empty(0, dtype=WITHDRAWAL).view(np.recarray)]
         self._without_end_reported = 0
 
-    def collect(self, out: Output, routings: Routings, policy: Policy) -> None:
+    def collect(self, out: Output, policy: Policy) -> None:
         """Takes all reports of the kernel, and empties its output.
 
         Args:
             out: the reports of the kernel.
-            routings: the former and present routings.
             policy: the policy under which the kernel reported.
         """
         filled = out.filled.tolist()
         if filled[FINDINGS]:
             found = first_of(out.findings, filled[FINDINGS])
-            found = chosen(found, ~routings.decided_before(found, policy.unordered_us))
+            found = chosen(found, ~self.routings.decided_before(found, policy.unordered_us))
             found.permitted = permitted(found, policy.keeps_order, self._exceptions)
             gaps = found.rule == GAP_DELIVERY
-            found.other_consumer[gaps] = routings.served_to(found.hash[gaps])
+            found.other_consumer[gaps] = self.routings.served_to(found.hash[gaps])
             self.findings.add(found)
         if filled[EPISODES]:
             self._episodes.append(first_of(out.episodes, filled[EPISODES]))

@@ -148,15 +148,13 @@ class ColdStart:
         """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""
         self.known |= not self._members_missing
 
-    def look(self, snapshot: Snapshot, connected: Set[int], mapped: RangesByConsumer, agrees: bool = True) -> bool:
-        """Takes a snapshot of the broker; returns whether everything is `settled` because of it.
+    def look(self, snapshot: Snapshot, connected: Set[int], mapped: RangesByConsumer) -> bool:
+        """Takes a snapshot of the broker; returns whether all is `settled` if the replay agrees with it.
 
         Args:
             snapshot: the snapshot.
             connected: the numbers of the consumers that have joined and not left.
             mapped: the hash ranges of each that follow from the joins seen.
-            agrees: whether the snapshot shows nothing that the admitted rows do not explain: where an administrator
-                moves mark-delete, the broker may drop the entries below a little later (E6).
         """
         if self.settled or self._inside or snapshot.seq_begin <= self._missing_until:
             return False
@@ -167,5 +165,4 @@ class ColdStart:
             reported = ((n, self._ranges.get(n)) for n in connected)
             self.known |= all(of_one is not None and report_agrees(of_one, n, mapped) for n, of_one in reported)
         passed = snapshot.mark_delete is not None and snapshot.mark_delete >= self._highest
-        self.settled = self._open and passed and agrees
-        return self.settled
+        return self._open and passed

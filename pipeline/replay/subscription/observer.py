@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.records import Ints
@@ -11,8 +12,8 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 class Observer(Protocol):
     """Looks at the dispatcher between two rows, and changes nothing. A replay with one has no checkpoint."""
 
-    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> None:
-        """Calls `dispatcher.replay` for the rows, cut wherever the dispatcher is to be looked at."""
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
+        """Returns what `dispatcher.replay` does of the rows, cut wherever the dispatcher is to be looked at."""
 
     def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
         """Takes a last look, before the dispatcher closes what is open, and takes the hashes whose owners are open."""
