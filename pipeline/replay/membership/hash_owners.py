@@ -8,18 +8,21 @@ from dispatch_audit.pipeline.assignment import AssignmentLog, Undecided
 from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import Observed
+from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.resolve import Resolved
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.epoch_history import EpochHistory, OpenedEpoch, PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, observations
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import view_of
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
 
@@ -35,7 +38,7 @@ class HashOwners:
         unknown: whether the selector is another one than the trace claims, so that every owner is open.
     """
 
-    __slots__ = ("_before_gap", "_config", "_kind", "_log", "doubts", "epochs", "undecided", "unknown")
+    __slots__ = ("_before_gap", "_certain_us", "_config", "_kind", "_log", "doubts", "epochs", "undecided", "unknown")
 
     def __init__(self, config: ReplayConfig) -> None:
         self.epochs = EpochHistory(known_since=0 if config.complete_from_start else None)
@@ -46,6 +49,8 @@ class HashOwners:
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
         self._before_gap: list[PlacedEpoch] = []
+        # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
+        self._certain_us = 0
 
     @property
     def has_consumers(self) -> bool:
@@ -56,11 +61,6 @@ class HashOwners:
     def routes_by_selector(self) -> bool:
         """Whether a selector shares out the hashes, and not what consumers declare."""
         return self._kind != "exclusive"
-
-    @property
-    def are_open(self) -> bool:
-        """Whether the present owner of any hash is open."""
-        return bool(self._log.undecided)
 
     def choose_selector(self, sticky: bool) -> bool:
         """Sets the selector that the first consumer of a dispatcher decides (contract 2, E16).
@@ -105,6 +105,15 @@ class HashOwners:
         log.settle(resolved)
         return Ordered(resolved.order, [selector.routing() for selector in resolved.selectors[:-1]] + [log.routing])
 
+    def begin(self, at: TracePoint, over_us: int) -> OpenedEpoch | None:
+        """Begins the epoch of the next change, which took effect at a point, and certainly by a time.
+
+        Returns:
+            The epoch; None: the change begins none.
+        """
+        self._certain_us = max(self._certain_us, over_us + self._config.skew_us)
+        return self.epochs.begin(at)
+
     def _present(self) -> OpenedEpoch | None:
         log = self._log
         return None if log.current is None else OpenedEpoch(log.current, log.promised or log.routing, log.routing)
@@ -140,30 +149,45 @@ class HashOwners:
         self.unknown, self.undecided = True, dispatches
         self.doubts.add(UndecidedRange(0, NEVER, ALL_HASHES, because))
 
-    def count_undecided(self, sent: Evidence) -> None:
-        """Counts the dispatches of hashes whose owners are open."""
-        self.undecided += int(np.count_nonzero(self.doubts.which(sent.seq, sent.hashes)))
-
-    def look(self, sent: Evidence, at: TracePoint) -> OpenedEpoch | None:
-        """Learns owners that are open from dispatches.
+    def look(self, events: Events, hashes: Ints, recorded_late: bool) -> steps.EpochBegins | None:
+        """Counts dispatches of hashes whose owners are open, and learns owners from rows under the assignment in force.
 
         Args:
-            sent: dispatches that were decided under the assignment in force, up to a row.
-            at: the point of that row.
+            events: the rows.
+            hashes: the sticky hash of each, -1 where it has none.
+            recorded_late: only ends of dispatches were recorded, so some were decided before.
 
         Returns:
-            The epoch in force if it is corrected, otherwise None.
+            The assignment in force if the rows correct it, otherwise None.
         """
-        if self.doubts.going_on is None or not self.are_open or self.epochs.waiting:
+        if not self.doubts or not events.seq.size:
             return None
-        return self.learn(observations(None, lambda: sent, sent.recorded_late), at)
+        sent = Evidence.of(events, hashes, recorded_late)
+        self.undecided += int(np.count_nonzero(self.doubts.which(sent.seq, sent.hashes)))
+        if self.doubts.going_on is None or not self._may_learn:
+            return None
+        if recorded_late:
+            certain = events.ts_us > self._certain_us
+            sent = Evidence.of(events.take(certain), hashes[certain], recorded_late)
+        at = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
+        return self._learn(observations(None, lambda: sent, recorded_late), at)
 
-    def learn(self, observed: Observed, at: TracePoint) -> OpenedEpoch | None:
-        """Corrects or confirms the assignment in force by observations, while some of its owners are open.
+    def learn(self, snapshot: Snapshot, at: TracePoint) -> steps.EpochBegins | None:
+        """Learns owners that are open from a snapshot that was taken under the assignment in force, before a point.
 
         Returns:
-            The epoch in force if it is corrected, otherwise None.
+            The assignment in force if the snapshot corrects it, otherwise None.
         """
+        reported = view_of(snapshot, at, at).reported() if self._may_learn else None
+        return None if reported is None else self._learn(Observed(reported, NO_DISPATCHES), at)
+
+    @property
+    def _may_learn(self) -> bool:
+        """Whether the present owner of any hash is open, and no change waits that would decide it."""
+        return bool(self._log.undecided) and not self.epochs.waiting
+
+    def _learn(self, observed: Observed, at: TracePoint) -> steps.EpochBegins | None:
+        """Corrects or confirms the assignment in force by observations."""
         log = self._log
         corrected = log.learn(observed)
         if log.current is None:
@@ -173,7 +197,8 @@ class HashOwners:
             self.doubts.end(at.seq)
             self.doubts.add(UndecidedRange(at.seq + 1, None, log.undecided, log.current.undecided.because))
             self.epochs.in_force = log.current
-            return self._present()
+            opened = self._present()
+            return None if opened is None else steps.EpochBegins(opened, at, at.ts_us)
         if not log.undecided:
             self.doubts.withdraw()
             self.epochs.in_force = log.current

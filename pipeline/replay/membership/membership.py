@@ -10,28 +10,25 @@ from collections.abc import Collection, Iterator, Sequence
 from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Observed
+from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
-from dispatch_audit.pipeline.replay.membership.epoch_history import OpenedEpoch
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
 from dispatch_audit.pipeline.replay.membership.shown_members import shown_members
 from dispatch_audit.pipeline.replay.membership.stays import Stay
-from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, locate_changes, observations
-from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
+from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import passages, precedence
-from dispatch_audit.pipeline.replay.timeline.snapshot_views import View, view_of
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import View
 
 
 @checkpointed("membership")
@@ -45,13 +42,11 @@ class Membership:
     """
 
     __slots__ = (
-        "_certain_us",
         "_changes",
         "_config",
         "_held",
         "_holds_back",
         "_planned",
-        "_skew_us",
         "one_sided",
         "owners",
         "stays",
@@ -62,13 +57,10 @@ class Membership:
         self.stays: dict[int, Stay] = {}
         self.one_sided = OneSidedRecording()
         self._config = config
-        self._skew_us = config.skew_us
         self._held = HeldRows()
         self._changes = OpenChanges(self._held, config.skew_us, config.orders.rows_max)
         self._planned = PlannedSteps(self._held, self._changes, config.skew_us, config.complete_from_start)
         self._holds_back = False  # whether recently joined consumers get no new entries
-        # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
-        self._certain_us = 0
 
     @property
     def released(self) -> TracePoint:
@@ -210,8 +202,7 @@ class Membership:
             for number in self.connected:
                 yield from self._leave(number, at, row.reason)
         over_us = max(at.ts_us, until_us)
-        self._certain_us = max(self._certain_us, over_us + self._skew_us)
-        opened = self.owners.epochs.begin(at)
+        opened = self.owners.begin(at, over_us)
         if opened is not None:
             yield steps.EpochBegins(opened, at, over_us, given_up)
 
@@ -278,7 +269,7 @@ class Membership:
             yield steps.ConsumerJoined(at, row.consumer)
         for number in shown.gone:
             yield from self._leave(number, at, "")
-        yield steps.EpochBegins(opened, at, at.ts_us, NOTHING_GIVEN_UP)
+        yield steps.EpochBegins(opened, at, at.ts_us)
 
     @property
     def _depends_on_earlier_rows(self) -> bool:
@@ -294,43 +285,6 @@ class Membership:
         rows = self._held.take()
         if rows is not None:
             yield steps.Rows(*rows)
-
-    def look(self, events: Events, hashes: Ints, recorded_late: bool) -> steps.EpochBegins | None:
-        """Learns owners that are open from rows that were replayed under the assignment in force.
-
-        Args:
-            events: the rows.
-            hashes: the sticky hash of each, -1 where it has none.
-            recorded_late: only ends of dispatches were recorded, so some were decided before.
-
-        Returns:
-            The assignment in force if the rows correct it, otherwise None.
-        """
-        if not self.owners.doubts or not events.seq.size:
-            return None
-        at = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
-        self.owners.count_undecided(Evidence.of(events, hashes, recorded_late))
-        if recorded_late:
-            certain = events.ts_us > self._certain_us
-            events, hashes = events.take(certain), hashes[certain]
-        return self._corrected(self.owners.look(Evidence.of(events, hashes, recorded_late), at), at)
-
-    def learn(self, snapshot: Snapshot, at: TracePoint) -> steps.EpochBegins | None:
-        """Learns owners that are open from a snapshot that was taken under the assignment in force, before a point.
-
-        Returns:
-            The assignment in force if the snapshot corrects it, otherwise None.
-        """
-        if not self.owners.are_open or self.owners.epochs.waiting:
-            return None
-        reported = view_of(snapshot, at, at).reported()
-        if reported is None:
-            return None
-        return self._corrected(self.owners.learn(Observed(reported, NO_DISPATCHES), at), at)
-
-    @staticmethod
-    def _corrected(opened: OpenedEpoch | None, at: TracePoint) -> steps.EpochBegins | None:
-        return None if opened is None else steps.EpochBegins(opened, at, at.ts_us, NOTHING_GIVEN_UP)
 
 
 def _change(bracket: Bracket) -> Change:

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.records import Ints
-from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
+from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
 
 
 class Rows(NamedTuple):
@@ -115,7 +115,7 @@ class EpochBegins(NamedTuple):
     opened: OpenedEpoch
     at: TracePoint
     over_us: int
-    given_up: GivenUp
+    given_up: GivenUp = NOTHING_GIVEN_UP
 
 
 @checkpointed("mark_delete_moves")

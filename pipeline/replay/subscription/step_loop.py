@@ -202,7 +202,7 @@ class StepLoop:
         if not self.membership.one_sided.of_traffic:
             for limit in contradicted:
                 self.settings.contradict(self.limits.contradicted(limit, self.in_force))
-        self._route(self.membership.look(events, hashes, bool(self._recorded_late)))
+        self._route(self.membership.owners.look(events, hashes, bool(self._recorded_late)))
 
     def _recognise(self, events: Events) -> None:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
@@ -251,7 +251,7 @@ class StepLoop:
         membership, owners = self.membership, self.membership.owners
         epochs, doubts = owners.epochs, owners.doubts
         if self.snapshots.began_with(snapshot) == epochs.ranges:
-            self._route(membership.learn(snapshot, at))
+            self._route(owners.learn(snapshot, at))
             self.snapshots.assume(snapshot, epochs.ranges)
         moments = self.snapshots.end(snapshot, at, self.dispatcher, epochs.ranges)
         before, after = moments
