@@ -112,7 +112,7 @@ def test_a_transition_writes_no_memory_of_an_observer(module: str) -> None:
     anew = {
         "dispatcher/claimed_limits.py": {"waits", "limits"},
         "dispatcher/entries.py": {"checks"},
-        "dispatcher/leave_and_reset.py": {"checks"},
+        "dispatcher/join_leave_reset.py": {"checks"},
         "dispatcher/dispatcher.py": {"checks"},
         # They count what rules are asked about.
         "dispatcher/kernel.py": {"checks"},

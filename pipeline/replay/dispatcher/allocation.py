@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.state.state import CONSUMER, ENTRY, HASH, St
 _Array = TypeVar("_Array", bound="NDArray[Any]")
 
 # A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
-IN_FLIGHT_US = 10_000_000
+_SLOWEST_READ_US = 10_000_000
 # The smallest number of used slots to calculate with, so that small arrays do not grow often.
 _IN_USE_MIN = 1024
 # How a sweep finds a hash: without an entry (0), with such as are kept for a read in flight, or with open ones.
@@ -70,7 +70,7 @@ def make_room(
         return state
     common = common_of(state)
     if common["free_entries"] < need.entries or common["free_hashes"] < need.entries:
-        _sweep_entries(state, from_us - IN_FLIGHT_US)
+        _sweep_entries(state, from_us - _SLOWEST_READ_US)
         hashes: Any = state.hashes
         before = hashes.hash.copy()
         _sweep_hashes(state, out, from_us, report_min_us, np.zeros(before.size, dtype=np.int64))

@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import Sent
-from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
+from dispatch_audit.pipeline.replay.dispatcher import draining, join_leave_reset, kernel, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     ContradictedLimit,
@@ -72,9 +72,9 @@ from dispatch_audit.pipeline.replay.traffic.kept_in_state import of_consumers
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
 _all_hashes_served = EntryPoint(ownership.all_hashes_served)
 _change_owners = EntryPoint(ownership.change_owners)
-_close = EntryPoint(leave_and_reset.close)
+_close = EntryPoint(join_leave_reset.close)
 _end_delays = EntryPoint(end_delays)
-_consumer_left = EntryPoint(leave_and_reset.consumer_left)
+_consumer_left = EntryPoint(join_leave_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
 _heed_delays = EntryPoint(heed_delays)
 _remap = EntryPoint(draining.remap)
@@ -147,39 +147,80 @@ class Dispatcher:
         """The state as it is now, to be read."""
         return self._state
 
+    def replay(self, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
+        """Applies events under the routing in force; returns the claimed limits that the broker contradicts in them.
+
+        Args:
+            events: rows in the order of seq; all their consumers are registered.
+            hashes: the sticky hash of each row, -1 where it has no key.
+            consumers: the index of each row's consumer, `NOBODY` where it names none.
+        """
+        contradicted: list[ContradictedLimit] = []
+        for start in range(0, events.code.size, _STRETCH):
+            stop = min(start + _STRETCH, events.code.size)
+            contradicted += self._replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
+        return contradicted
+
+    def _replay(self, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
+        self._make_room(need_of(events), int(events.ts_us[0]))
+        # The kernel fills in the keys of dispatches, but the caller's rows must not change.
+        events = events._replace(key_id=events.key_id.copy())
+        state = self._state
+        claims = state.limits.claims.view(np.ndarray)["claim"]
+        decided = decisions(events, bool(common_of(state)["starts_seen"]))
+        self.monitor.stalls.dispatched(Sent(events.ts_us[decided], events.value[decided]))
+        rows, contradicted = Stretch(events, consumers, hashes, self.policy), list[ContradictedLimit]()
+        at = 0
+        while at < events.code.size:
+            at = _replay_rows(state, self._out, rows, at)
+            if CLAIM_CONTRADICTED in claims:
+                found = disregard(state, self._out)
+                self.monitor.forget_causes([limit.cause for limit in found])
+                contradicted += found
+            if self._out.stop[0] != 0:
+                row = min(at, events.code.size - 1)
+                where = TracePoint(int(events.seq[row]), int(events.ts_us[row]))
+                named = int(events.ledger[row]), int(events.entry[row])
+                self.monitor.stopped(state, self._out, where, named)
+            elif at < events.code.size:
+                self._drain_output()
+        self.traffic.count(events, hashes, decided)
+        return contradicted
+
+    def _make_room(self, need: Need, from_us: int) -> None:
+        limits = self._open_entries_max, self.policy.report_min_us
+        self._state = make_room(self._state, self._out, need, from_us, *limits, self.peaks.note)
+        # A record array looks its attributes up in Python, also its size.
+        hashes, entries = len(self._state.hashes), len(self._state.entries)
+        if len(self._out.episodes) < 2 * hashes or self._out.unsent.size < 2 * entries:
+            self._drain_output()
+            # Free the old buffers first; both would double the memory.
+            del self._out
+            self._out = new_output(_FINDINGS_ROOM, hashes, entries)
+
+    def _drain_output(self) -> None:
+        out: Output = self._out
+        # Between two membership changes there is nothing as a rule. Five numbers are faster as such than as an array.
+        if any(out.filled.tolist()):
+            self.monitor.take_intervals(self._state, out)
+            self.collector.collect(out, self.policy)
+
+    def open(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
+        """Sets the policy that the first consumer decides, for as long as any consumer is connected."""
+        self._drain_output()
+        self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
+        self.drains = drains
+        self.monitor.recent.applies = holds_back
+
+    def register_consumer(self, number: int) -> None:
+        """Adds a consumer that may be sent to before it is connected: the hooks run on different threads."""
+        if self.consumers.add(number):
+            self._make_room(Need(0, len(self.consumers), 0, 0), 0)
+
     @property
     def connected(self) -> int:
         """The number of connected consumers."""
         return int(common_of(self._state)["connected"])
-
-    @property
-    def draining(self) -> set[tuple[int, int]]:
-        """The holder's index and the hash of each draining episode that is open, or ended and was not forgotten."""
-        hashes, over = self._state.hashes, self.collector.episodes
-        draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
-        holders = [*draining_hashes.holder.tolist(), *over.holder.tolist()]
-        return set(zip(holders, [*draining_hashes.hash.tolist(), *over.hash.tolist()], strict=True))
-
-    @property
-    def checked(self) -> Ints:
-        """How often the rules were checked so far (indexes `state.DISPATCHES`, `state.FIRST_DELIVERIES`, ...)."""
-        return self._state.checks.counts
-
-    @property
-    def counts(self) -> dict[int, tuple[int, int]]:
-        """By consumer, the number of entries dispatched to it, and of pending entries that it acknowledged."""
-        of_each = of_consumers(self._state, "dispatched", "acked")
-        return dict(zip(self.consumers.numbers, of_each[: len(self.consumers)], strict=True))
-
-    @property
-    def without_publish(self) -> int:
-        """How many entries that rows have named since the last window have no publish."""
-        # The publish of an entry that was reported without one may have come since.
-        return max(int(common_of(self._state)["without_publish"]) - self._without_publish_reported, 0)
-
-    def _consumer(self, number: int) -> Any:
-        """The record of a consumer, to be read and set by name; see `record_of`."""
-        return record_of(self._state.consumers, CONSUMER, self.consumers.of[number])
 
     def connect(self, number: int, at: TracePoint) -> None:
         """Connects a consumer; the caller passes the new routing to `route`."""
@@ -191,36 +232,24 @@ class Dispatcher:
             self.end_reset(at)
         self.register_consumer(number)
         index = self.consumers.of[number]
-        consumer = self._consumer(number)
-        if consumer["connected"] == 0:
-            common = record_of(self._state.common, COMMON)
-            consumer["connected"] = 1
-            consumer["joined_ledger"] = common["highest_dispatched_ledger"]
-            consumer["joined_entry"] = common["highest_dispatched_entry"]
-            consumer["published_at_join_ledger"] = common["last_published_ledger"]
-            consumer["published_at_join_entry"] = common["last_published_entry"]
-            common["connected"] += 1
-            self._limit_look_ahead()
-        consumer["leaving"] = 0
+        join_leave_reset.consumer_joined(self._state, index)
+        self._limit_look_ahead()
         if self.monitor.recent.applies:
             self.monitor.recent.join(self._state, index, at)
 
-    def register_consumer(self, number: int) -> None:
-        """Adds a consumer that may be sent to before it is connected: the hooks run on different threads."""
-        if self.consumers.add(number):
-            self._make_room(Need(0, len(self.consumers), 0, 0), 0)
+    def _first_joins(self, at: TracePoint) -> None:
+        """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
+        self._end_delays(at)
+        common = record_of(self._state.common, COMMON)
+        if common["last_dispatch_ts"] > 0:
+            # Before the first dispatch the subscription may not have been there.
+            self.monitor.idle_over(self._state, at, BY_JOIN)
+        self.monitor.reports.rewound(at.ts_us)
+        common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
 
-    def reconstruct(self, snapshot: Snapshot, taken_us: int) -> Reconstruction:
-        """The present values, for a comparison with a snapshot taken by then, see `reconstruction.reconstruct`."""
-        returned_us = taken_us - SNAPSHOT_LAG_US - self.policy.skew_us
-        return reconstruct(self._state, snapshot, returned_us, self.policy.mark_delete_releases)
-
-    def short_until_us(self, number: int, at: TracePoint) -> int:
-        """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
-        consumer = self._state.waits.consumers.view(np.ndarray)[self.consumers.of[number]]
-        if consumer["cause"] != Cause.READY:
-            return at.ts_us
-        return int(consumer["cause_ts"]) if consumer["former"] != Cause.READY else UNKNOWN
+    def _consumer(self, number: int) -> Any:
+        """The record of a consumer, to be read and set by name; see `record_of`."""
+        return record_of(self._state.consumers, CONSUMER, self.consumers.of[number])
 
     def begin_leaving(self, number: int) -> None:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""
@@ -242,24 +271,13 @@ class Dispatcher:
 
     def note_counts_lost(self) -> None:
         """Marks all redelivery counts as perhaps lost: for a moment no consumer may have been connected."""
-        leave_and_reset.counts_may_be_lost(self._state)
+        join_leave_reset.counts_may_be_lost(self._state)
 
     def note_counts_unseen(self) -> None:
         """Notes that the broker may count more for consumers than rows show: what it sent twice before these (F10)."""
         consumers = self._state.consumers.view(np.ndarray)
         connected = consumers["connected"] == 1
         consumers["uncounted"][connected] = np.maximum(consumers["uncounted"][connected], 1)
-
-    def _limit_look_ahead(self) -> None:
-        # The limit grows with the number of consumers (contract 4.7).
-        record_of(self._state.common, COMMON)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0
-
-    def open(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
-        """Sets the policy that the first consumer decides, for as long as any consumer is connected."""
-        self._drain_output()
-        self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
-        self.drains = drains
-        self.monitor.recent.applies = holds_back
 
     def route(
         self,
@@ -299,12 +317,24 @@ class Dispatcher:
     def begin_reset(self, at: TracePoint) -> None:
         """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
         self._end_waits(at, BY_RESET)
-        leave_and_reset.reset_begins(self._state)
+        join_leave_reset.reset_begins(self._state)
 
     def restart(self, at: TracePoint) -> None:
         """Applies the reset: the dispatcher loses its state, and its consumers are closed."""
         self._drain_output()
-        leave_and_reset.reset_takes_effect(self._state, self._out, at, self.policy.skew_us)
+        join_leave_reset.reset_takes_effect(self._state, self._out, at, self.policy.skew_us)
+
+    def end_reset(self, at: TracePoint) -> None:
+        """Ends the reset: later rows happened after it."""
+        join_leave_reset.reset_ended(self._state, at.ts_us, self.policy.skew_us)
+
+    def skip(self, at: TracePoint, over: bool) -> None:
+        """Notes that an administrator moves mark-delete, here or later: the broker may drop pending entries (E6)."""
+        # From here on nobody knows which entries wait.
+        self._before_change(at, BY_RESET)
+        join_leave_reset.mark_delete_may_move(self._state, at.ts_us, over)
+        for index in np.flatnonzero(self._state.consumers.connected).tolist():
+            self._note_capacity(index, at, BY_RESET)
 
     def interrupt(self, at: TracePoint) -> None:
         """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
@@ -318,57 +348,96 @@ class Dispatcher:
         self._out.stop[0] = 0
         self.monitor.suspend()
 
-    def end_reset(self, at: TracePoint) -> None:
-        """Ends the reset: later rows happened after it."""
-        leave_and_reset.reset_ended(self._state, at.ts_us, self.policy.skew_us)
-
-    def skip(self, at: TracePoint, over: bool) -> None:
-        """Notes that an administrator moves mark-delete, here or later: the broker may drop pending entries (E6)."""
-        # From here on nobody knows which entries wait.
-        self._before_change(at, BY_RESET)
-        leave_and_reset.mark_delete_may_move(self._state, at.ts_us, over)
+    @contextmanager
+    def settings_changing(self, at: TracePoint) -> Iterator[None]:
+        """Looks at what waits before settings change, and takes over those that may be in force afterwards."""
+        self._drain_output()
+        # Until now it waited for the limits before.
+        self.monitor.members_change(self._state, at, BY_SETTINGS)
+        yield
+        self.monitor.settings_changed()
+        self._take_settings(at.ts_us)
+        self._limit_look_ahead()
         for index in np.flatnonzero(self._state.consumers.connected).tolist():
-            self._note_capacity(index, at, BY_RESET)
+            self._note_capacity(index, at, BY_SETTINGS)
 
-    def replay(self, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
-        """Applies a stretch of events under the routing in force; returns the claimed limits that it contradicts.
+    def _take_settings(self, ts_us: int) -> None:
+        in_force, common = self.monitor.in_force, record_of(self._state.common, COMMON)
+        take_limits(self._state, in_force)
+        if in_force.is_off(DELAYED_DELIVERY):
+            common["delays"] = DELAYS_OFF if in_force.of(DELAYED_DELIVERY).said_by_row else DELAYS_CLAIMED_OFF
+        elif common["delays"] != DELAYS_ON:
+            common["delays"] = DELAYS_ON
+            _heed_delays(self._state, ts_us)
+
+    def _limit_look_ahead(self) -> None:
+        # The limit grows with the number of consumers (contract 4.7).
+        record_of(self._state.common, COMMON)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0
+
+    def judge_anew(self, setting: str) -> None:
+        """Judges by a limit of unacknowledged messages again, because a row says another one."""
+        stand_again(self._state, setting)
+
+    def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
+        """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
+        state, common = self._state, record_of(self._state.common, COMMON)
+        self.monitor.reported(state, snapshot, self.consumers.of)
+        look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
+        for index, consumer in self.consumers.known_in(snapshot):
+            record = self._consumer(consumer.consumer)
+            record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
+            if self.monitor.recent.applies and consumer.joined_at is not None:
+                self.monitor.recent.note_position(state, index, consumer.joined_at, snapshot)
+            if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
+                common["permits_known_by"] = BY_SNAPSHOTS
+                record["permits"] = consumer.permits
+                self._note_capacity(index, at, BY_FLOW)
+
+    def reconstruct(self, snapshot: Snapshot, taken_us: int) -> Reconstruction:
+        """The present values, for a comparison with a snapshot taken by then, see `reconstruction.reconstruct`."""
+        returned_us = taken_us - SNAPSHOT_LAG_US - self.policy.skew_us
+        return reconstruct(self._state, snapshot, returned_us, self.policy.mark_delete_releases)
+
+    def short_until_us(self, number: int, at: TracePoint) -> int:
+        """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
+        consumer = self._state.waits.consumers.view(np.ndarray)[self.consumers.of[number]]
+        if consumer["cause"] != Cause.READY:
+            return at.ts_us
+        return int(consumer["cause_ts"]) if consumer["former"] != Cause.READY else UNKNOWN
+
+    def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
+        """Ends and notes the intervals of consumers; call before joins, leaves, resets, skips and the end of the trace.
 
         Args:
-            events: rows in the order of seq; all their consumers are registered.
-            hashes: the sticky hash of each row, -1 where it has no key.
-            consumers: the index of each row's consumer, `NOBODY` where it names none.
+            at: the point of the change.
+            ended_by: its kind, see `output.ENDINGS`.
+            ends_all: whether it ends the time in which nothing was sent to anybody.
         """
-        contradicted: list[ContradictedLimit] = []
-        for start in range(0, events.code.size, _STRETCH):
-            stop = min(start + _STRETCH, events.code.size)
-            contradicted += self._replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
-        return contradicted
+        self._end_delays(at)
+        self.monitor.members_change(self._state, at, ended_by)
+        if ends_all:
+            self.monitor.idle_over(self._state, at, ended_by)
+        _end_unavailability_of_all(self._state, self._out, at, ended_by, self.policy)
+        self.monitor.take_intervals(self._state, self._out)
 
-    def _replay(self, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
-        self._make_room(need_of(events), int(events.ts_us[0]))
-        # The kernel fills in the keys of dispatches, but the caller's rows must not change.
-        events = events._replace(key_id=events.key_id.copy())
-        state = self._state
-        claims = state.limits.claims.view(np.ndarray)["claim"]
-        decided = decisions(events, bool(common_of(state)["starts_seen"]))
-        self.monitor.stalls.dispatched(Sent(events.ts_us[decided], events.value[decided]))
-        rows, contradicted = Stretch(events, consumers, hashes, self.policy), list[ContradictedLimit]()
-        at = 0
-        while at < events.code.size:
-            at = _replay_rows(state, self._out, rows, at)
-            if CLAIM_CONTRADICTED in claims:
-                found = disregard(state, self._out)
-                self.monitor.forget_causes([limit.cause for limit in found])
-                contradicted += found
-            if self._out.stop[0] != 0:
-                row = min(at, events.code.size - 1)
-                where = TracePoint(int(events.seq[row]), int(events.ts_us[row]))
-                named = int(events.ledger[row]), int(events.entry[row])
-                self.monitor.stopped(state, self._out, where, named)
-            elif at < events.code.size:
-                self._drain_output()
-        self.traffic.count(events, hashes, decided)
-        return contradicted
+    def _end_delays(self, at: TracePoint) -> None:
+        self._drain_output()
+        _end_delays(self._state, self._out, at, self.policy)
+
+    def _end_waits(self, at: TracePoint, ended_by: int) -> None:
+        """Ends the waits of all consumers and hashes; call before a reset, a gap or the end of the trace."""
+        self._before_change(at, ended_by, ends_all=True)
+        self._report_starved(at, ended_by)
+        self.monitor.closed(self._state, at, ended_by)
+
+    def _report_starved(self, at: TracePoint, ended_by: int) -> None:
+        """Reports starved hashes; call before a reset, the last leave or the end."""
+        _all_hashes_served(self._state, self._out, at, ended_by, self.policy)
+        self.monitor.take_intervals(self._state, self._out)
+
+    def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
+        _note_capacity(self._state, self._out, index, at, ended_by, self.policy.report_min_us)
+        self.monitor.take_intervals(self._state, self._out)
 
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
@@ -396,91 +465,6 @@ class Dispatcher:
         self._state.consumers.acked[:] = 0
         self._without_publish_reported = int(self._state.common[0].without_publish)
 
-    def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
-        state, common = self._state, record_of(self._state.common, COMMON)
-        self.monitor.reported(state, snapshot, self.consumers.of)
-        look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
-        for index, consumer in self.consumers.known_in(snapshot):
-            record = self._consumer(consumer.consumer)
-            record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
-            if self.monitor.recent.applies and consumer.joined_at is not None:
-                self.monitor.recent.note_position(state, index, consumer.joined_at, snapshot)
-            if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
-                common["permits_known_by"] = BY_SNAPSHOTS
-                record["permits"] = consumer.permits
-                self._note_capacity(index, at, BY_FLOW)
-
-    @contextmanager
-    def settings_changing(self, at: TracePoint) -> Iterator[None]:
-        """Looks at what waits before settings change, and takes over those that may be in force afterwards."""
-        self._drain_output()
-        # Until now it waited for the limits before.
-        self.monitor.members_change(self._state, at, BY_SETTINGS)
-        yield
-        self.monitor.settings_changed()
-        self._take_settings(at.ts_us)
-        self._limit_look_ahead()
-        for index in np.flatnonzero(self._state.consumers.connected).tolist():
-            self._note_capacity(index, at, BY_SETTINGS)
-
-    def _take_settings(self, ts_us: int) -> None:
-        in_force, common = self.monitor.in_force, record_of(self._state.common, COMMON)
-        take_limits(self._state, in_force)
-        if in_force.is_off(DELAYED_DELIVERY):
-            common["delays"] = DELAYS_OFF if in_force.of(DELAYED_DELIVERY).said_by_row else DELAYS_CLAIMED_OFF
-        elif common["delays"] != DELAYS_ON:
-            common["delays"] = DELAYS_ON
-            _heed_delays(self._state, ts_us)
-
-    def judge_anew(self, setting: str) -> None:
-        """Judges by a limit of unacknowledged messages again, because a row says another one."""
-        stand_again(self._state, setting)
-
-    def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
-        _note_capacity(self._state, self._out, index, at, ended_by, self.policy.report_min_us)
-        self.monitor.take_intervals(self._state, self._out)
-
-    def _first_joins(self, at: TracePoint) -> None:
-        """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
-        self._end_delays(at)
-        common = record_of(self._state.common, COMMON)
-        if common["last_dispatch_ts"] > 0:
-            # Before the first dispatch the subscription may not have been there.
-            self.monitor.idle_over(self._state, at, BY_JOIN)
-        self.monitor.reports.rewound(at.ts_us)
-        common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
-
-    def _end_delays(self, at: TracePoint) -> None:
-        self._drain_output()
-        _end_delays(self._state, self._out, at, self.policy)
-
-    def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
-        """Ends and notes the intervals of consumers; call before joins, leaves, resets, skips and the end of the trace.
-
-        Args:
-            at: the point of the change.
-            ended_by: its kind, see `output.ENDINGS`.
-            ends_all: whether it ends the time in which nothing was sent to anybody.
-        """
-        self._end_delays(at)
-        self.monitor.members_change(self._state, at, ended_by)
-        if ends_all:
-            self.monitor.idle_over(self._state, at, ended_by)
-        _end_unavailability_of_all(self._state, self._out, at, ended_by, self.policy)
-        self.monitor.take_intervals(self._state, self._out)
-
-    def _end_waits(self, at: TracePoint, ended_by: int) -> None:
-        """Ends the waits of all consumers and hashes; call before a reset, a gap or the end of the trace."""
-        self._before_change(at, ended_by, ends_all=True)
-        self._report_starved(at, ended_by)
-        self.monitor.closed(self._state, at, ended_by)
-
-    def _report_starved(self, at: TracePoint, ended_by: int) -> None:
-        """Reports starved hashes; call before a reset, the last leave or the end."""
-        _all_hashes_served(self._state, self._out, at, ended_by, self.policy)
-        self.monitor.take_intervals(self._state, self._out)
-
     def findings(self) -> Records:
         """The findings so far, without those that depend on dispatches that were never sent.
 
@@ -494,20 +478,27 @@ class Dispatcher:
         self._drain_output()
         return self.collector.episodes
 
-    def _make_room(self, need: Need, from_us: int) -> None:
-        limits = self._open_entries_max, self.policy.report_min_us
-        self._state = make_room(self._state, self._out, need, from_us, *limits, self.peaks.note)
-        # A record array looks its attributes up in Python, also its size.
-        hashes, entries = len(self._state.hashes), len(self._state.entries)
-        if len(self._out.episodes) < 2 * hashes or self._out.unsent.size < 2 * entries:
-            self._drain_output()
-            # Free the old buffers first; both would double the memory.
-            del self._out
-            self._out = new_output(_FINDINGS_ROOM, hashes, entries)
+    @property
+    def draining(self) -> set[tuple[int, int]]:
+        """The holder's index and the hash of each draining episode that is open, or ended and was not forgotten."""
+        hashes, over = self._state.hashes, self.collector.episodes
+        draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
+        holders = [*draining_hashes.holder.tolist(), *over.holder.tolist()]
+        return set(zip(holders, [*draining_hashes.hash.tolist(), *over.hash.tolist()], strict=True))
 
-    def _drain_output(self) -> None:
-        out: Output = self._out
-        # Between two membership changes there is nothing as a rule. Five numbers are faster as such than as an array.
-        if any(out.filled.tolist()):
-            self.monitor.take_intervals(self._state, out)
-            self.collector.collect(out, self.policy)
+    @property
+    def checked(self) -> Ints:
+        """How often the rules were checked so far (indexes `state.DISPATCHES`, `state.FIRST_DELIVERIES`, ...)."""
+        return self._state.checks.counts
+
+    @property
+    def counts(self) -> dict[int, tuple[int, int]]:
+        """By consumer, the number of entries dispatched to it, and of pending entries that it acknowledged."""
+        of_each = of_consumers(self._state, "dispatched", "acked")
+        return dict(zip(self.consumers.numbers, of_each[: len(self.consumers)], strict=True))
+
+    @property
+    def without_publish(self) -> int:
+        """How many entries that rows have named since the last window have no publish."""
+        # The publish of an entry that was reported without one may have come since.
+        return max(int(common_of(self._state)["without_publish"]) - self._without_publish_reported, 0)

@@ -1,7 +1,7 @@
-"""Applies leaves, resets and the end of the trace to the whole state.
+"""Applies joins, leaves, resets and the end of the trace to the whole state.
 
-`Dispatcher` calls these functions between two stretches of events, because the true moment of a leave or reset is found
-by looking ahead (`timeline`).
+`Dispatcher` calls these functions between two stretches of events, because the true moment of a change is found by
+looking ahead (`timeline`).
 """
 
 from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
@@ -18,9 +18,11 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import (
     CLOSED,
+    COMMON,
+    CONSUMER,
     LEAVING,
     NO_RESET,
     RESET_BEGUN,
@@ -32,6 +34,20 @@ from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 # A skip, clear or expiry is over by then, even if no row says so.
 _SKIP_US = 10_000_000
+
+
+def consumer_joined(state: State, consumer: int) -> None:
+    """Adds a consumer (contract 3.5), unless it is connected; notes how far was read and published by then."""
+    joined, common = record_of(state.consumers, CONSUMER, consumer), record_of(state.common, COMMON)
+    joined["leaving"] = 0
+    if joined["connected"] == 1:
+        return
+    joined["connected"] = 1
+    joined["joined_ledger"] = common["highest_dispatched_ledger"]
+    joined["joined_entry"] = common["highest_dispatched_entry"]
+    joined["published_at_join_ledger"] = common["last_published_ledger"]
+    joined["published_at_join_entry"] = common["last_published_entry"]
+    common["connected"] += 1
 
 
 @compiled

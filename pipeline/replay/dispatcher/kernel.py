@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, ac
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_delay, note_early, note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, note_delivery, unblock
-from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
+from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (

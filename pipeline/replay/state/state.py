@@ -35,6 +35,13 @@ from dispatch_audit.pipeline.replay.state.seen import Seen
 
 UNLOOKED: Final = -2  # for the owner of a hash: not looked up yet
 
+READ_US: Final = 1_000_000
+"""How long a read may be in flight: 0.7 to 40 ms were measured (contract 6.6, which allows 1 s)."""
+
+# `permits_known_by`: what shows the permits of consumers.
+BY_FLOWS: Final = 1
+BY_SNAPSHOTS: Final = 2
+
 # `delays`: whether the broker heeds delayed delivery.
 DELAYS_ON: Final = 0
 DELAYS_OFF: Final = 1  # a row says so
@@ -50,7 +57,7 @@ RESET_ENDED: Final = 3  # the second row has come, but the moment of the restart
 LEAVING: Final = 1
 CLOSED: Final = 2  # it was closed with the old dispatcher: its rows do not concern the new one
 
-# `consumer_claim`, `subscription_claim`: what the trace claims of a limit.
+# `claim` of a claimed limit: whether the broker respects it.
 CLAIM_STANDS: Final = 0
 CLAIM_CONTRADICTED: Final = 1  # the kernel has stopped for it
 CLAIM_DISREGARDED: Final = 2  # nothing is judged by it any more
@@ -318,11 +325,3 @@ def free_slots(rows: int) -> Ints:
     """A stack of the slots 0 to rows - 1."""
     # Popped from the end, so slots are handed out in ascending order.
     return np.arange(rows - 1, -1, -1, dtype=np.int64)
-
-
-READ_US: Final = 1_000_000
-"""How long a read may be in flight: 0.7 to 40 ms were measured (contract 6.6, which allows 1 s)."""
-
-# Values of `permits_known_by`.
-BY_FLOWS: Final = 1
-BY_SNAPSHOTS: Final = 2

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, note_read, set_key, was_read
-from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import rewind
+from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import rewind
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
 from dispatch_audit.pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
