@@ -7,24 +7,18 @@ before all traces have been replayed.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from dispatch_audit.pipeline.bad_rows import QuarantineCounts
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import engine_name
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
-from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
+from dispatch_audit.pipeline.replay.packed_source import NOTHING, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.run.accepted import matched_in, with_accepted
@@ -32,72 +26,18 @@ from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
 from dispatch_audit.pipeline.run.baseline import AcceptedFinding
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
 from dispatch_audit.pipeline.run.outside_limits import refuse_several_recorders, refuse_window
-from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.run.replay_config import replay_config
+from dispatch_audit.pipeline.run.replayed_trace import ReplayedTrace
 from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.run.stages import Progress, Stages, of_several
-from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
 from dispatch_audit.pipeline.run.verdict import answers_in, completeness_of, severities_in
-from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.create import open_tables
-from dispatch_audit.pipeline.tables.rows import TableRows
-from dispatch_audit.pipeline.tables.schemas import QUARANTINE
 from dispatch_audit.pipeline.tables.target import parse_target
-from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
-from dispatch_audit.pipeline.tables.write import RunTables
-from dispatch_audit.pipeline.trace import Survey, Trace, UnusableTrace, survey, trace_errors
-from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
-from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
-from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
-from dispatch_audit.pipeline.trace.reasons import STATEFUL
-from dispatch_audit.pipeline.windows.resolve import ResolvedWindow, resolved_window
+from dispatch_audit.pipeline.trace import Trace, UnusableTrace, survey, trace_errors
+from dispatch_audit.pipeline.windows.resolve import resolved_window
 from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """A trace that was read once.
-
-    Attributes:
-        staged: its packed rows and what else was staged, as `STAGED_SCHEMA`.
-        counts: of the rows read.
-    """
-
-    staged: DataFrame
-    counts: list[Count]
-
-    def refused(self) -> DataFrame:
-        """Returns the rows that the checks refused."""
-        return rows_in(self.staged)
-
-
-@dataclass(frozen=True)
-class _Replayed:
-    """A replayed trace that can be audited, before its rows are written to the tables."""
-
-    task: AuditTask
-    window: ResolvedWindow | None
-    trace: Trace
-    packed: _Packed
-    survey: Survey
-    without_seq: RowsWithoutSeq
-    tables: RunTables
-    rows: dict[str, TableRows]
-    stages: Stages
-    started_at_us: int
-
-    @property
-    def rows_in(self) -> int:
-        """Number of rows read."""
-        return self.survey.rows_in + self.without_seq.number
-
-    def bounds_us(self) -> tuple[int | None, int | None]:
-        """Returns the first and the last time in the trace."""
-        first = [g.first_ts_us for g in self.survey.groups if g.first_ts_us is not None]
-        last = [g.last_ts_us for g in self.survey.groups if g.last_ts_us is not None]
-        return min(first, default=None), max(last, default=None)
 
 
 class _Audited(NamedTuple):
@@ -172,14 +112,13 @@ def _audit_together(
 
     `unusable` gets the others.
     """
-    to_write: list[tuple[_Replayed, int]] = []
+    to_write: list[tuple[ReplayedTrace, int]] = []
     written: list[_Audited] = []
     try:
         for number, task in enumerate(tasks, 1):
             stages = Stages(of_several(progress, number, len(tasks)), task.run_key)
             try:
-                found = _replay(spark, task, request, stages)
-                to_write.append((found, _quarantined(spark, found, request.settings)))
+                to_write.append(_replay(spark, task, request, stages))
             except TraceError as error:
                 unusable.append(UnusableTrace(task.trace.path, error))
         while to_write:
@@ -198,8 +137,12 @@ def _none_usable(unusable: Sequence[UnusableTrace]) -> TraceError:
     return TraceError(f"none of {len(unusable)} traces can be audited: {'; '.join(str(of.error) for of in unusable)}")
 
 
-def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages: Stages) -> _Replayed:
-    """Reads and replays one trace once, and checks whether it can carry a verdict."""
+def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages: Stages) -> tuple[ReplayedTrace, int]:
+    """Reads and replays one trace once, and checks whether it can carry a verdict.
+
+    Returns:
+        The replayed trace, and the number of its rows that go to `quarantine`.
+    """
     started_at_us, profile, settings = time.time_ns() // 1000, task.profile, request.settings
     target, plan, trace = task.target, task.plan, task.trace
     window = None
@@ -216,99 +159,37 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
         tables = open_tables(spark, target, task.run_key)
     try:
         with stages.stage("read") as stage, trace_errors():
-            packed = _packed(reading, tables)
-            stage["rows"] = sum(count.rows for count in packed.counts)
-        found = survey(packed.counts, packed.refused, trace, settings.trace)
-        refuse_several_recorders(trace, packed.counts)
+            staged = reading.packed(tables.keep, tables.staging.files)
+            counts = counts_in(staged)
+            stage["rows"] = sum(count.rows for count in counts)
+        surveyed = survey(counts, partial(rows_in, staged), trace, settings.trace)
+        refuse_several_recorders(trace, counts)
         if window is None:
             without_seq = RowsWithoutSeq(None, 0)
         else:
             keep = partial(tables.keep, name="without_seq")
             without_seq = rows_without_seq(spark, window, target, settings.trace, keep)
-            window.refuse_empty(found.rows_in)
+            window.refuse_empty(surveyed.rows_in)
         with stages.stage("replay"), trace_errors():
-            keep_state = window is not None and window.next_seq is not None
-            rows = tables.stage(_results(reading.placed(packed.staged, packed.counts), config, settings, keep_state))
+            placed = reading.placed(staged, counts)
+            results = replayed(
+                placed.batches,
+                placed.groups,
+                config,
+                settings.report.findings_per_rule_max,
+                placed.tasks,
+                keep_state=window is not None and window.next_seq is not None,
+                recorders=placed.recorders,
+            )
+            rows = tables.stage(results)
+        found = ReplayedTrace(task, window, trace, staged, surveyed, without_seq, tables, rows, stages, started_at_us)
+        return found, found.quarantine(spark, settings.trace.quarantine_ratio_max)
     except Exception:
         tables.discard()
         raise
-    return _Replayed(task, window, trace, packed, found, without_seq, tables, rows, stages, started_at_us)
 
 
-def _packed(reading: Reading, tables: RunTables) -> _Packed:
-    """Reads, checks and packs the trace, and stages its rows."""
-    staged = reading.packed(tables.keep, tables.staging.files)
-    return _Packed(staged, counts_in(staged))
-
-
-def _results(placed: Placed, config: ReplayConfig, settings: Settings, keep_state: bool) -> DataFrame:
-    return replayed(
-        placed.batches,
-        placed.groups,
-        config,
-        settings.report.findings_per_rule_max,
-        placed.tasks,
-        keep_state=keep_state,
-        recorders=placed.recorders,
-    )
-
-
-def _quarantined(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
-    """Returns what `_quarantine` does; drops what was staged if it fails."""
-    try:
-        return _quarantine(spark, found, settings)
-    except Exception:
-        found.tables.discard()
-        raise
-
-
-def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
-    """Adds the rows of `quarantine` and returns their number.
-
-    Raises:
-        TraceError: too many of them are bad.
-    """
-    refused, without_seq = found.rows.pop("refused", None), found.without_seq
-    if not found.survey.refused and refused is None and without_seq.rows is None:
-        return 0
-    columns = QUARANTINE.arrow_schema.names
-    with found.stages.stage("quarantine") as stage:
-        rows = found.packed.refused().select(*columns)
-        if refused is not None:
-            asked, keep = AskedRows.of(refused.select(*ASKED_BY)), partial(found.tables.keep, name="asked")
-            late = refused_by_replay(spark, found.trace, frame_of(spark, refused), asked, keep)
-            rows = rows.union(late.select(*columns))
-        if without_seq.rows is not None:
-            rows = rows.union(without_seq.rows.select(*columns))
-        found.rows["quarantine"] = found.tables.rows_of("quarantine", rows)
-        counts = _counted(found)
-        stage["rows"] = counts.rows + without_seq.number
-    # The replay may refuse rows of the window before only now.
-    before = 0 if found.window is None else found.window.rows_before
-    if counts.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
-        first = _first_of_replay(found.rows["quarantine"])
-        raise too_much_refused(
-            found.trace.path, found.survey.rows_in, counts, first, settings.trace.quarantine_ratio_max
-        )
-    return counts.rows + without_seq.number
-
-
-def _counted(found: _Replayed) -> QuarantineCounts:
-    """Returns the numbers of rows of `quarantine` that have a seq."""
-    counts = found.rows["quarantine"].counts("reason")
-    repeated, early = counts.pop(REPEATED_ROW, 0), found.survey.refused
-    return QuarantineCounts(early, sum(counts.values()) - early - found.without_seq.number, repeated)
-
-
-def _first_of_replay(quarantine: TableRows) -> RefusedRow:
-    """Returns the first row, by file and line, that the replay refused; at least one is there."""
-    rows = quarantine.select("reason", "detail", "file", "line")
-    of_replay = rows.filter(pc.is_in(rows["reason"], pa.array(STATEFUL.keys() - {REPEATED_ROW})))
-    ordered = of_replay.sort_by([("file", "ascending"), ("line", "ascending")])
-    return RefusedRow.of(ordered.slice(0, 1).to_pylist()[0])
-
-
-def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRequest) -> _Audited:
+def _write(spark: SparkSession, found: ReplayedTrace, refused: int, request: AuditRequest) -> _Audited:
     """Writes the tables of one trace with its number of refused rows."""
     tables, rows, stages = found.tables, found.rows, found.stages
     keyed = [table for table in ("violations", "hot_keys") if table in rows]
@@ -316,7 +197,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, request: AuditRe
         with stages.stage("look up keys"):
             # A finding of a window may name an entry that was published long before it.
             earlier = None if found.window is None else found.window.carried.earlier
-            keys = keys_of([rows[table] for table in keyed], found.packed.staged, spark, earlier)
+            keys = keys_of([rows[table] for table in keyed], found.staged, spark, earlier)
             rows.update({table: with_keys(rows[table], keys) for table in keyed})
     matched = None
     if request.baseline is not None:
