@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, Severity
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.report.costliest_blocks import costliest_blocks, waits_by_cause
 from dispatch_audit.pipeline.report.summary import (
-    Block,
     CauseTotals,
     Finding,
     GroupCounts,
@@ -30,11 +30,9 @@ from dispatch_audit.pipeline.report.summary import (
     RunSummary,
     SubscriptionAnswers,
     Summary,
-    Wait,
     total_causes,
     total_rules,
 )
-from dispatch_audit.pipeline.report.widest_scopes import widest_scopes
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run
 from dispatch_audit.pipeline.tables.target import Target, parse_target
@@ -49,16 +47,6 @@ _Ask = Callable[..., list[_Row]]
 
 # Code scanning shows 5,000 results of a run (GitHub, "SARIF support").
 _FINDINGS_PER_RULE = min(300, 5_000 // len(RULES))
-_BLOCKS = 5
-# Causes of a hash that say where its entries were, and not why.
-_WHERE_ENTRIES_WERE: Final = ("replay_queue", "not_read_yet")
-_ABOUT_THE_SAME: Final = 0.8
-# Without permits, or at its limit of unacknowledged messages, a consumer holds up its own entries.
-_SELF = "CASE WHEN cause IN ('no_permits', 'unacked_limit_consumer') THEN {} END"
-_BLAMED = {
-    "consumer": f"coalesce(blocking_consumer, {_SELF.format('consumer')})",
-    "consumer_name": f"coalesce(blocking_consumer_name, {_SELF.format('consumer_name')})",
-}
 _HOT_KEYS = 3
 _SUBSCRIPTIONS = 5
 _PRODUCERS = 5
@@ -88,8 +76,8 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
     def ask(table_name: str) -> _Ask:
         return partial(_rows, tables, table_name, run_key)
 
-    first: list[Callable[[], list[_Row]]] = [ask("runs"), ask("metrics"), partial(_by_cause, ask("blocking"))]
-    runs, metrics, blocking = at_one_time(lambda query: query(), first)
+    first: list[Callable[[], list[_Row]]] = [ask("runs"), ask("metrics"), partial(waits_by_cause, ask("blocking"))]
+    runs, metrics, by_cause = at_one_time(lambda query: query(), first)
     if not runs:
         raise UsageError(f"{tables.target} has no run {run_key}", "audit again")
     run = runs[0]
@@ -99,12 +87,11 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
     groups.sort(key=lambda group: (group.topic, group.subscription, group.rule))
     rules = total_rules([RuleCounts(group.rule, group.checked, group.findings, group.accepted)] for group in groups)
     by_badness = sorted((counts for counts in rules if any(counts.findings.values())), key=_badness)
-    widest = _widest(blocking)
-    causes = [CauseTotals(cause, row["intervals"], row["message_seconds"]) for cause, row in widest.items()]
+    causes = [CauseTotals(row["cause"], row["intervals"], row["message_seconds"]) for row in by_cause]
 
-    queries: list[Callable[[], list[_Row]]] = [
+    queries: list[Callable[[], list[Any]]] = [
         partial(_refused, ask("quarantine"), run["events_quarantined"]),
-        partial(_costliest_blocks, ask("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
+        partial(costliest_blocks, ask("blocking"), by_cause, run["to_ts_us"]),
         partial(_incomplete, ask("coverage")),
         partial(_left_out, ask("coverage"), causes),
         partial(_hottest, ask("hot_keys")),
@@ -132,7 +119,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         rules=rules,
         findings=_accepted_last([finding_in(row) for of_rule in findings for row in of_rule]),
         causes=total_causes([causes]),
-        blocks=_reasons_first([_block(row) for row in blocks]),
+        blocks=tuple(blocks),
         refused={row["reason"]: row["number"] for row in refused},
         groups=tuple(groups),
         incomplete=tuple(_record(Partition, row) for row in incomplete),
@@ -190,85 +177,6 @@ def _worst_findings(violations: _Ask, counts: RuleCounts) -> list[_Row]:
         f"ORDER BY {others_first}CASE severity {ranks} END DESC, ts_us NULLS FIRST, seq NULLS FIRST, topic, {_TIES}"
     )
     return violations(where=f"rule = '{counts.rule}'", rest=f"{worst_first} LIMIT {_FINDINGS_PER_RULE}")
-
-
-def _by_cause(blocking: _Ask) -> list[_Row]:
-    totals = "cause, scope, count(*) AS intervals, sum(message_seconds) AS message_seconds"
-    return blocking(select=totals, rest="GROUP BY cause, scope")
-
-
-def _widest(blocking: Sequence[_Row]) -> dict[str, _Row]:
-    """Returns for each cause the row of the scope in which it counts."""
-    rows = {(row["cause"], row["scope"]): row for row in blocking}
-    scopes = widest_scopes({of: row["message_seconds"] for of, row in rows.items()})
-    return {of[0]: rows[of] for of in scopes.items()}
-
-
-def _costliest_blocks(blocking: _Ask, scopes: Mapping[str, str], trace_end_us: int | None) -> list[_Row]:
-    if not scopes:
-        return []
-    seconds = f"(coalesce(to_ts_us, {'from_ts_us' if trace_end_us is None else trace_end_us}) - from_ts_us) / 1000000.0"
-    # The largest struct is that of the interval with the most message-seconds; of equal ones the first in time.
-    worst = (
-        "named_struct('message_seconds', message_seconds, 'earlier', -from_ts_us, 'sticky_hash', sticky_hash, "
-        f"'explanation', explanation, 'from_ts_us', from_ts_us, 'seconds', {seconds}, 'ended_by', ended_by, "
-        "'root_positions', root_positions, 'held', blocking_consumer IS NOT NULL)"
-    )
-    group = "cause, topic, subscription, broker"
-    return blocking(
-        select=f"{group}, {', '.join(f'{sql} AS blamed_{name}' for name, sql in _BLAMED.items())}, "
-        f"count(*) AS intervals, sum(message_seconds) AS message_seconds, max({seconds}) AS longest_s, "
-        f"max({worst}) AS worst",
-        where=" OR ".join(f"cause = '{cause}' AND scope = '{scope}'" for cause, scope in scopes.items()),
-        rest=f"GROUP BY {group}, {', '.join(_BLAMED.values())} ORDER BY message_seconds DESC, cause, topic, "
-        f"subscription, broker NULLS FIRST, blamed_consumer NULLS FIRST LIMIT {_BLOCKS}",
-    )
-
-
-def _reasons_first(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """The blocks with those that give a reason before others of about the same cost that only say where entries were.
-
-    The hashes of a subscription that is held up wait in replay or unread for the same time as the subscription does, or
-    some moments longer: the reason is what to look at first.
-    """
-    ranked = list(blocks)
-    for block in blocks:
-        if block.cause not in _WHERE_ENTRIES_WERE:
-            continue
-        same = [
-            other
-            for other in ranked[ranked.index(block) + 1 :]
-            if other.cause not in _WHERE_ENTRIES_WERE
-            and (other.topic, other.subscription, other.broker) == (block.topic, block.subscription, block.broker)
-            and other.message_seconds >= _ABOUT_THE_SAME * block.message_seconds
-        ]
-        if same:
-            ranked.remove(block)
-            ranked.insert(ranked.index(same[-1]) + 1, block)
-    return tuple(ranked)
-
-
-def _block(row: _Row) -> Block:
-    worst = row["worst"]
-    return Block(
-        cause=row["cause"],
-        topic=row["topic"],
-        subscription=row["subscription"],
-        broker=row["broker"],
-        consumer=row["blamed_consumer"],
-        consumer_name=row["blamed_consumer_name"],
-        intervals=row["intervals"],
-        message_seconds=row["message_seconds"],
-        longest_s=float(row["longest_s"]),
-        worst=Wait(
-            explanation=worst["explanation"],
-            from_ts_us=worst["from_ts_us"],
-            seconds=float(worst["seconds"]),
-            root_positions=tuple(worst["root_positions"]),
-            ended_by=worst["ended_by"],
-            held=worst["held"],
-        ),
-    )
 
 
 def _incomplete(coverage: _Ask) -> list[_Row]:
