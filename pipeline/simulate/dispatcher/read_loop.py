@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from dispatch_audit.pipeline.simulate.dispatcher.clean_up import clean_up
+from dispatch_audit.pipeline.simulate.dispatcher.read_requests import ReadRequests
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
 from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.agenda import NEVER
@@ -43,9 +45,7 @@ class ReadLoop:
         self._results: list[_Result] = []
         self._calls = 0
         self._first_in_replay: int | None = None
-        self._backoff_us = state.settings.backoff_initial_us
-        self._read_queued = False
-        self._rescheduled = False
+        self._requests = ReadRequests(state, self.read_more)
         self._unblock_scheduled = False
         self._last_dispatch_us = 0
         self._reload = 0
@@ -60,9 +60,7 @@ class ReadLoop:
 
     def read_soon(self) -> None:
         """Asks for a read in another thread; requests of one moment are one."""
-        if not self._read_queued:
-            self._read_queued = True
-            self._state.agenda.after(0, self._read_queued_now)
+        self._requests.soon()
 
     def unblocked(self) -> None:
         """Asks for a read after the unblocking interval; requests meanwhile are one (contract 4.9)."""
@@ -75,29 +73,11 @@ class ReadLoop:
         entries_max, self.parked = self.parked, 0
         self._start_normal_read(entries_max)
 
-    def _read_queued_now(self, _: object) -> None:
-        self._read_queued = False
-        self.read_more()
-
     def _unblock(self, calls_then: int) -> None:
         self._unblock_scheduled = False
         if self.parked and self._calls == calls_then and len(self._state.replay):
             self.parked, self._pending_normal = 0, False
-        self._reschedule(0)
-
-    def _reschedule(self, delay_us: int) -> None:
-        if not self._rescheduled:
-            self._rescheduled = True
-            self._state.agenda.after(delay_us, self._rescheduled_now)
-
-    def _rescheduled_now(self, _: object) -> None:
-        self._rescheduled = False
-        self.read_more()
-
-    def _after_backoff(self) -> None:
-        delay_us = self._backoff_us
-        self._backoff_us = min(delay_us * 2, self._state.settings.backoff_max_us)
-        self._reschedule(delay_us)
+        self._requests.after(0)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -109,8 +89,7 @@ class ReadLoop:
         self._calls += 1
         if self.mark_delete_moved:
             self.mark_delete_moved = False
-            if state.switches.clean_up_in_read_loop:
-                self.clean_up()
+            clean_up(state, policy)
         policy.read_cycle()
         entries_max = self._entries_to_read()
         if not entries_max:
@@ -127,7 +106,7 @@ class ReadLoop:
         elif not self._pending_normal:
             if not policy.normal_read_allowed():
                 if policy.backs_off:
-                    self._after_backoff()
+                    self._requests.after_backoff()
                 return
             self._pending_normal = True
             self._first_in_replay = policy.first_to_replay()
@@ -143,7 +122,7 @@ class ReadLoop:
         if state.rates is not None:
             entries_max = state.rates.allowed(entries_max, state.entries.mean_bytes, state.agenda.now_us)
             if not entries_max:
-                self._reschedule(RETRY_US)
+                self._requests.after(RETRY_US)
         if self._pending_replay:
             return 0
         if state.delayed is not None and not self._sender.skip_next_replay:
@@ -229,16 +208,16 @@ class ReadLoop:
         if sender.processed:
             self._state.agenda.after(self._state.timing.write_us, self._written)
         if sender.processed or sender.skip_next_backoff or not self._policy.backs_off:
-            self._backoff_us = self._state.settings.backoff_initial_us
+            self._requests.reset_backoff()
             sender.skip_next_backoff = False
             if more:
                 self.read_more()
         else:
-            self._after_backoff()
+            self._requests.after_backoff()
 
     def _written(self, _: object) -> None:
         # A read that is queued already is the same one.
-        if not self._read_queued and self._state.switches.reads_after_writes:
+        if not self._requests.queued and self._state.switches.reads_after_writes:
             self.read_more()
 
     # --- everything anew ---------------------------------------------------------------------------------------------
@@ -277,27 +256,3 @@ class ReadLoop:
         self.parked = 0
         if self._state.delayed is not None:
             self._state.delayed.clear()
-
-    def clean_up(self) -> None:
-        """Releases what mark-delete has passed: replay, and pending entries without an ack (contract 3.11)."""
-        state, policy = self._state, self._policy
-        mark_delete = state.cursor.mark_delete
-        state.replay.remove_up_to(mark_delete)
-        if not state.acked_while_held:
-            return
-        acked, state.acked_while_held = state.cursor.acked, False
-        for consumer in state.consumers:
-            state.acked_while_held |= any(acked[position] for position in consumer.pending if position > mark_delete)
-            passed = [p for p in consumer.pending if p <= mark_delete and p not in policy.holds]
-            if not passed:
-                continue
-            policy.start_batch()
-            for position in sorted(passed):
-                sticky_hash = consumer.pending.pop(position)
-                policy.removed_pending(consumer, sticky_hash)
-                if not state.switches.clean_up_in_read_loop:
-                    messages = state.entries.messages_in(position)
-                    consumer.unacked -= messages
-                    # The limit of the subscription is looked at, and the caller reads (contract 3.11, 4.14).
-                    state.count_unacked(-messages)
-            policy.end_batch()

@@ -1,5 +1,6 @@
 """Acknowledgements, redeliver commands, and moves of mark-delete by an administrator (contract 5)."""
 
+from dispatch_audit.pipeline.simulate.dispatcher.clean_up import clean_up
 from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
 from dispatch_audit.pipeline.simulate.policies.policy import DispatcherPolicy
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
@@ -75,7 +76,7 @@ class Settlements:
             if expiry:
                 self._loop.unblocked()
         else:
-            self._loop.clean_up()
+            clean_up(state, self._policy)
             self._loop.read_soon()
 
     def _lower(self, holder: Consumer, messages: int) -> None:
