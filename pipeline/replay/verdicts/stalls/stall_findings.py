@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubts_of_waits
 from dispatch_audit.pipeline.replay.verdicts.naming import position
+from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
 
@@ -36,7 +37,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
     for rule, checked in checks.items():
         findings = [_of_hash(s, context) for s in starved if _rule(s.kind, context) == rule]
         if rule == "stalled":
-            findings += stalls(context)
+            findings += stalls(context) + growths(context)
         by_rule.append(RuleFindings(rule, checked, severities(findings) + _beyond(rule, context), findings))
     return by_rule
 
