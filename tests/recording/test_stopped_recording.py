@@ -27,15 +27,15 @@ class Stopped(NamedTuple):
     err: str
 
 
-def stopped_at(ending: str, time: int, folder: Path, *what: str) -> Stopped:
+def stopped_at(ending: str, time: int, folder: Path) -> Stopped:
     """Interrupts `record-stats` while it waits for an answer that comes after its end only.
 
     Args:
         ending: of the path that it asks for.
         time: which of these requests is not answered.
         folder: of the trace.
-        what: the options that name topics.
     """
+    what = ("--namespace", "public/default") if ending == NAMESPACE else ("--topic", "t")
     asked, ended = threading.Event(), threading.Event()
 
     def answer(path: str, _: dict[str, str]) -> Answer | None:
@@ -65,37 +65,33 @@ def stopped_at(ending: str, time: int, folder: Path, *what: str) -> Stopped:
 
 
 @pytest.mark.parametrize(
-    ("ending", "time", "what"),
+    ("ending", "time"),
     [
-        ("/partitions", 1, ("--topic", "t")),
-        ("/version", 1, ("--topic", "t")),
+        ("/partitions", 1),
+        ("/version", 1),
         # The first request asks whether there is such a subscription.
-        ("/stats", 2, ("--topic", "t")),
-        ("/internalStats", 1, ("--topic", "t")),
-        (NAMESPACE, 2, ("--namespace", "public/default")),
+        ("/stats", 2),
+        ("/internalStats", 1),
+        (NAMESPACE, 2),
     ],
 )
-def test_one_that_waits_for_its_first_answer_has_recorded_nothing(
-    ending: str, time: int, what: tuple[str, ...], tmp_path: Path
-) -> None:
-    found = stopped_at(ending, time, tmp_path / "trace", *what)
+def test_one_that_waits_for_its_first_answer_has_recorded_nothing(ending: str, time: int, tmp_path: Path) -> None:
+    found = stopped_at(ending, time, tmp_path / "trace")
     assert (found.code, found.out) == (130, "")
     assert found.err == "dispatch-audit: error: interrupted before the first answer; nothing was recorded"
     assert not list(tmp_path.glob("trace/*.gz"))
 
 
 @pytest.mark.parametrize(
-    ("ending", "time", "what"),
+    ("ending", "time"),
     [
-        ("/stats", 3, ("--topic", "t")),
-        ("/internalStats", 2, ("--topic", "t")),
-        (NAMESPACE, 3, ("--namespace", "public/default")),
+        ("/stats", 3),
+        ("/internalStats", 2),
+        (NAMESPACE, 3),
     ],
 )
-def test_one_that_waits_for_a_later_answer_has_what_was_answered(
-    ending: str, time: int, what: tuple[str, ...], tmp_path: Path
-) -> None:
-    found = stopped_at(ending, time, tmp_path / "trace", *what)
+def test_one_that_waits_for_a_later_answer_has_what_was_answered(ending: str, time: int, tmp_path: Path) -> None:
+    found = stopped_at(ending, time, tmp_path / "trace")
     assert found.code == 0
     assert found.out.startswith("Recorded 1 snapshot in ")
     assert [log.name for log in (tmp_path / "trace").iterdir() if log.suffix == ".gz"] == ["stats-00001.jsonl.gz"]
