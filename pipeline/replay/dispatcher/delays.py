@@ -9,19 +9,21 @@ so later entries may pass it at once, but not for long: the broker looks at it a
 
 from typing import Final
 
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import report_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready, stop_waiting
 from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY, SettingsInForce
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import DELAYS_CLAIMED_OFF, DELAYS_OFF, State
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.state import COMMON, DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON, State
 
 # A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
 _BETWEEN_LOOKS_US: Final = 10
@@ -86,6 +88,16 @@ def note_delay(state: State, slot: int, point: TracePoint, delay_ms: int, tick_u
         state.common[0].delays_in_doubt = 1
 
 
+def take_switch(state: State, in_force: SettingsInForce, ts: int) -> None:
+    """Takes over whether the broker heeds delayed delivery from a time on; a claim without a row leaves it open."""
+    common = record_of(state.common, COMMON)
+    if in_force.is_off(DELAYED_DELIVERY):
+        common["delays"] = DELAYS_OFF if in_force.of(DELAYED_DELIVERY).said_by_row else DELAYS_CLAIMED_OFF
+    elif common["delays"] != DELAYS_ON:
+        common["delays"] = DELAYS_ON
+        _heed_delays(state, ts)
+
+
 @compiled
 def heed_delays(state: State, ts: int) -> None:
     """Lets the entries that asked for delayed delivery wait no longer for certain: it was off and is on from here on.
@@ -99,6 +111,9 @@ def heed_delays(state: State, ts: int) -> None:
         if asked and ignored and entries[slot].marks & (Mark.WAITING | Mark.SENT) == Mark.WAITING:
             stop_waiting(state, slot, ts)
             entries[slot].marks = (entries[slot].marks | Mark.DELAYED | Mark.BEFORE_RESET) & ~Mark.DUE
+
+
+_heed_delays = EntryPoint(heed_delays)
 
 
 @compiled

@@ -6,7 +6,6 @@ findings. Callers name consumers by the trace's numbers. The result depends on t
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -25,14 +24,12 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     stand_again,
     take_limits,
 )
-from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, heed_delays
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
-from dispatch_audit.pipeline.replay.dispatcher.interruption import without_entries
+from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, take_switch
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_unseen, note_capacity, take_permits
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
-from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
@@ -52,15 +49,9 @@ from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import (
-    BY_FLOWS,
-    BY_SNAPSHOTS,
     CLAIM_CONTRADICTED,
     COMMON,
     CONSUMER,
-    DELAYS_CLAIMED_OFF,
-    DELAYS_OFF,
-    DELAYS_ON,
-    LEAVING,
     RESTARTED,
     common_of,
     new_state,
@@ -76,7 +67,6 @@ _close = EntryPoint(join_leave_reset.close)
 _end_delays = EntryPoint(end_delays)
 _consumer_left = EntryPoint(join_leave_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
-_heed_delays = EntryPoint(heed_delays)
 _remap = EntryPoint(draining.remap)
 _replay_rows = EntryPoint(kernel.replay)
 _note_capacity = EntryPoint(note_capacity)
@@ -247,16 +237,11 @@ class Dispatcher:
         self.monitor.reports.rewound(at.ts_us)
         common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
 
-    def _consumer(self, number: int) -> Any:
-        """The record of a consumer, to be read and set by name; see `record_of`."""
-        return record_of(self._state.consumers, CONSUMER, self.consumers.of[number])
-
     def begin_leaving(self, number: int) -> None:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""
         # The consumer is unknown if the clock stepped back between its join and its leave.
         if number in self.consumers.of:
-            consumer = self._consumer(number)
-            consumer["leaving"] = max(consumer["leaving"], LEAVING)
+            join_leave_reset.consumer_may_leave(self._state, self.consumers.of[number])
 
     def disconnect(self, number: int, at: TracePoint) -> None:
         """Disconnects a consumer: its pending entries wait again."""
@@ -275,9 +260,7 @@ class Dispatcher:
 
     def note_counts_unseen(self) -> None:
         """Notes that the broker may count more for consumers than rows show: what it sent twice before these (F10)."""
-        consumers = self._state.consumers.view(np.ndarray)
-        connected = consumers["connected"] == 1
-        consumers["uncounted"][connected] = np.maximum(consumers["uncounted"][connected], 1)
+        count_unseen(self._state)
 
     def route(
         self,
@@ -344,7 +327,7 @@ class Dispatcher:
         _close(self._state, self._out, at)
         self._drain_output()
         self.collector.end_open_episodes()
-        self._state = without_entries(self._state)
+        self._state = join_leave_reset.without_entries(self._state)
         self._out.stop[0] = 0
         self.monitor.suspend()
 
@@ -362,13 +345,8 @@ class Dispatcher:
             self._note_capacity(index, at, BY_SETTINGS)
 
     def _take_settings(self, ts_us: int) -> None:
-        in_force, common = self.monitor.in_force, record_of(self._state.common, COMMON)
-        take_limits(self._state, in_force)
-        if in_force.is_off(DELAYED_DELIVERY):
-            common["delays"] = DELAYS_OFF if in_force.of(DELAYED_DELIVERY).said_by_row else DELAYS_CLAIMED_OFF
-        elif common["delays"] != DELAYS_ON:
-            common["delays"] = DELAYS_ON
-            _heed_delays(self._state, ts_us)
+        take_limits(self._state, self.monitor.in_force)
+        take_switch(self._state, self.monitor.in_force, ts_us)
 
     def _limit_look_ahead(self) -> None:
         # The limit grows with the number of consumers (contract 4.7).
@@ -380,17 +358,15 @@ class Dispatcher:
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
-        state, common = self._state, record_of(self._state.common, COMMON)
+        state = self._state
         self.monitor.reported(state, snapshot, self.consumers.of)
         look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
         for index, consumer in self.consumers.known_in(snapshot):
-            record = self._consumer(consumer.consumer)
+            record = record_of(state.consumers, CONSUMER, index)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
             if self.monitor.recent.applies and consumer.joined_at is not None:
                 self.monitor.recent.note_position(state, index, consumer.joined_at, snapshot)
-            if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
-                common["permits_known_by"] = BY_SNAPSHOTS
-                record["permits"] = consumer.permits
+            if consumer.permits is not None and take_permits(state, index, consumer.permits):
                 self._note_capacity(index, at, BY_FLOW)
 
     def reconstruct(self, snapshot: Snapshot, taken_us: int) -> Reconstruction:

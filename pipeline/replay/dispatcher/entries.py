@@ -1,14 +1,16 @@
-"""Finds, takes and frees slots of entries, ties entries to their hashes, and marks them as read."""
+"""Finds, takes and frees slots of entries, ties entries to their hashes, and notes what was read and delivered."""
 
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
+from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, State
+from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, NO_RESET, State
 
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)
@@ -114,6 +116,27 @@ def _mark_read(state: State, ledger: int, first: int, last: int, point: TracePoi
                 at = entries[slot].hash_at
                 if hashes[at].queue_first == slot:
                     note_head_read(state, at, point)
+
+
+@compiled
+def note_delivery(state: State, slot: int, sent: Dispatch, keeps_order: bool) -> None:
+    """Notes a dispatch of an entry whose hash is known; call before it changes the marks of the entry."""
+    entries, hashes, at = state.entries, state.hashes, sent.hash_at
+    if state.common[0].resetting != NO_RESET:
+        entries[slot].redelivered = max(sent.redelivery_count, 0)
+        return
+    if sent.redelivery_count >= 0:
+        # Continue from the reported count, so that one error is one finding.
+        entries[slot].redelivered = sent.redelivery_count
+    if not is_first_delivery(entries[slot].marks) or not keeps_order:
+        return
+    if (sent.ledger, sent.entry) > (hashes[at].top_ledger, hashes[at].top_entry):
+        hashes[at].top_ledger = sent.ledger
+        hashes[at].top_entry = sent.entry
+        hashes[at].top_seq = sent.seq
+        hashes[at].top_ts = sent.ts_us
+        hashes[at].top_consumer = sent.consumer
+        hashes[at].top_key_id = sent.key_id
 
 
 @compiled

@@ -1,19 +1,18 @@
-"""What consumers may be sent, and what the order of later dispatches is judged by.
+"""What consumers may be sent: permits, unacked counts of consumers and the subscription, and who is blocked on them.
 
-These are permits, the unacked counts of consumers and the subscription, and who is blocked on them (contract 4.14); and
-the first deliveries of a hash and the redelivery count of an entry.
+Source: contract 4.14.
 """
+
+import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
-from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, NO_RESET, State
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, BY_SNAPSHOTS, COMMON, CONSUMER, State
 
 
 @compiled
@@ -49,6 +48,13 @@ def count_as_maybe_skipped(state: State, consumer: int, messages: int) -> None:
     state.consumers[consumer].uncounted += messages
 
 
+def count_unseen(state: State) -> None:
+    """Notes that the broker may count more for each consumer than rows show: what it sent twice before these (F10)."""
+    consumers = state.consumers.view(np.ndarray)
+    connected = consumers["connected"] == 1
+    consumers["uncounted"][connected] = np.maximum(consumers["uncounted"][connected], 1)
+
+
 @compiled
 def _blocked(unacked: int, limit: int, before: int) -> int:
     """Whether reads are blocked: from the limit on, until less than half of it is left, or there is none any more."""
@@ -79,27 +85,6 @@ def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None
 
 
 @compiled
-def note_delivery(state: State, slot: int, sent: Dispatch, keeps_order: bool) -> None:
-    """Notes a dispatch of an entry whose hash is known; call before it changes the marks of the entry."""
-    entries, hashes, at = state.entries, state.hashes, sent.hash_at
-    if state.common[0].resetting != NO_RESET:
-        entries[slot].redelivered = max(sent.redelivery_count, 0)
-        return
-    if sent.redelivery_count >= 0:
-        # Continue from the reported count, so that one error is one finding.
-        entries[slot].redelivered = sent.redelivery_count
-    if not is_first_delivery(entries[slot].marks) or not keeps_order:
-        return
-    if (sent.ledger, sent.entry) > (hashes[at].top_ledger, hashes[at].top_entry):
-        hashes[at].top_ledger = sent.ledger
-        hashes[at].top_entry = sent.entry
-        hashes[at].top_seq = sent.seq
-        hashes[at].top_ts = sent.ts_us
-        hashes[at].top_consumer = sent.consumer
-        hashes[at].top_key_id = sent.key_id
-
-
-@compiled
 def grant(state: State, consumer: int, permits: int) -> None:
     """Adds the permits of a flow command to a consumer."""
     state.common[0].permits_known_by = BY_FLOWS
@@ -107,6 +92,16 @@ def grant(state: State, consumer: int, permits: int) -> None:
         state.consumers[consumer].withheld += permits
     else:
         state.consumers[consumer].permits += permits
+
+
+def take_permits(state: State, consumer: int, permits: int) -> bool:
+    """Takes the permits of a consumer from a snapshot, unless flow rows show them; returns whether it did."""
+    common = record_of(state.common, COMMON)
+    if common["permits_known_by"] == BY_FLOWS:
+        return False
+    common["permits_known_by"] = BY_SNAPSHOTS
+    record_of(state.consumers, CONSUMER, consumer)["permits"] = permits
+    return True
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Applies joins, leaves, resets and the end of the trace to the whole state.
+"""Applies joins, leaves, resets, gaps and the end of the trace to the whole state.
 
 `Dispatcher` calls these functions between two stretches of events, because the true moment of a change is found by
 looking ahead (`timeline`).
@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import (
@@ -29,6 +30,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     RESET_ENDED,
     RESTARTED,
     State,
+    new_state,
 )
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
@@ -48,6 +50,12 @@ def consumer_joined(state: State, consumer: int) -> None:
     joined["published_at_join_ledger"] = common["last_published_ledger"]
     joined["published_at_join_entry"] = common["last_published_entry"]
     common["connected"] += 1
+
+
+def consumer_may_leave(state: State, consumer: int) -> None:
+    """Marks a consumer as leaving: from here on its entries are not certainly pending."""
+    leaving = record_of(state.consumers, CONSUMER, consumer)
+    leaving["leaving"] = max(leaving["leaving"], LEAVING)
 
 
 @compiled
@@ -200,6 +208,30 @@ def reset_ended(state: State, ts: int, skew_us: int) -> None:
     begun = state.common[0].resetting == RESET_BEGUN
     state.common[0].resetting = RESET_ENDED if begun else NO_RESET
     state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, ts + skew_us)
+
+
+def without_entries(state: State) -> State:
+    """The state after a gap: the same consumers and counts, no entries and hashes, and arrays of the same sizes.
+
+    What rows have shown of entries and hashes is no longer certain. Consumers stay connected, unless joins and leaves
+    may be missing too; then the caller judges nothing by them.
+    """
+    found = new_state(state.entries.size, state.hashes.size, 0, state.words.size, state.ledger_ids.size)
+    common, waits, limits = COMMON.after_gap(state.common), state.waits, state.limits
+    for name in ("free_entries", "free_hashes"):
+        common[name] = found.common[name]
+    return found._replace(
+        consumers=CONSUMER.after_gap(state.consumers),
+        common=common,
+        routing=state.routing,
+        waits=found.waits._replace(
+            consumers=CONSUMER_WAIT.after_gap(waits.consumers), common=WAIT.after_gap(waits.common)
+        ),
+        limits=LimitsSeen(
+            CONSUMER_LIMIT.after_gap(limits.consumers), CLAIM.after_gap(limits.claims), LIMIT.after_gap(limits.common)
+        ),
+        checks=found.checks._replace(counts=state.checks.counts),
+    )
 
 
 @compiled

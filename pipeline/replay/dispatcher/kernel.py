@@ -9,8 +9,14 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_lo
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_delay, note_early, note_overdue
-from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, note_delivery, unblock
+from dispatch_audit.pipeline.replay.dispatcher.entries import (
+    entry_at,
+    note_delivery,
+    recall_delivery,
+    set_key,
+    was_passed,
+)
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, unblock
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served

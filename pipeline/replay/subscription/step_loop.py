@@ -8,7 +8,6 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
@@ -28,6 +27,7 @@ from dispatch_audit.pipeline.replay.subscription.missing_rows import MissingRows
 from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispatcher
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
+from dispatch_audit.pipeline.replay.traffic.kept_in_state import highest_position
 
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
 

@@ -1,11 +1,12 @@
-"""What the state keeps of traffic: by consumer, and of entries that were not sent or not acknowledged to the end."""
+"""What the state keeps of traffic: by consumer, the highest position, and entries not sent or not acknowledged."""
 
 import numpy as np
 
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 
 def of_consumers(state: Seen, one: str, other: str) -> list[tuple[int, int]]:
@@ -32,3 +33,16 @@ def outstanding(state: Seen) -> tuple[int, int]:
     waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING
     unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT
     return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
+
+
+def highest_position(state: Seen) -> tuple[int, int]:
+    """The highest position that a row has named, as far as the state remembers; (-1, -1): none."""
+    common, entries = common_of(state), state.entries.view(np.ndarray)
+    used = entries[entries["ledger"] != UNKNOWN]
+    found = [(int(common[f"{of}_ledger"]), int(common[f"{of}_entry"])) for of in ("highest_dispatched", "mark_delete")]
+    found.append((int(common["last_published_ledger"]), int(common["last_published_entry"])))
+    if used.size:
+        ledgers: Ints = used["ledger"]
+        ledger = int(ledgers.max())
+        found.append((ledger, int(used["entry"][ledgers == ledger].max())))
+    return max([(-1, -1), *(position for position in found if position[0] != UNKNOWN)])

@@ -13,25 +13,28 @@ class Producers:
 
     A row that another packed batch repeats is counted once more here: repeated rows are dropped only where batches are
     merged, and the summaries do not name their rows.
+
+    Attributes:
+        mixed: the first batches of several keys.
     """
 
-    __slots__ = ("_mixed", "_parts")
+    __slots__ = ("_parts", "mixed")
 
     def __init__(self) -> None:
         self._parts: list[SentByProducer] = []
-        self._mixed: list[MixedBatch] = []
+        self.mixed: list[MixedBatch] = []
 
     def add(self, published: Published) -> None:
         """Adds the summary of another packed batch."""
         self._parts += published.sent
         if len(self._parts) > _PARTS_MAX:
             self.all()
-        self._mixed = sorted([*self._mixed, *published.mixed], key=lambda b: b.seq)[:SHOWN_MAX]
+        self.mixed = sorted([*self.mixed, *published.mixed], key=lambda b: b.seq)[:SHOWN_MAX]
 
     def forget(self) -> None:
         """Restarts the counts after the last entry of each producer, because a chunked message may continue there."""
         self._parts = [SentByProducer(sent.producer, 0, 0, 0, 0, 0, 0, 0, sent.last, sent.last) for sent in self.all()]
-        self._mixed = []
+        self.mixed = []
 
     def all(self) -> list[SentByProducer]:
         """All producers, those with most entries first. Packed batches come in any order of time, so it sorts them."""
@@ -41,8 +44,3 @@ class Producers:
             together[part.producer] = part if before is None else before.followed_by(part)
         self._parts = list(together.values())
         return sorted(self._parts, key=lambda sent: (-sent.entries, sent.producer or ""))
-
-    @property
-    def mixed(self) -> list[MixedBatch]:
-        """The first batches of several keys."""
-        return self._mixed
