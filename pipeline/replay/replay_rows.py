@@ -97,13 +97,7 @@ def recorders_in(packed: Sequence[PackedBatch], skew_us: int) -> dict[str, Recor
 
 
 def with_shown_selector(packed: PackedRows, group: Group, config: ReplayConfig) -> ReplayConfig:
-    """The configuration with which an audit replays one subscription: with the selector that its rows show.
-
-    Args:
-        packed: the rows.
-        group: the subscription.
-        config: the configuration, with the selector that the trace claims.
-    """
+    """The configuration with which an audit replays one subscription: with the selector that its rows show."""
     if config.recorded_by != BROKER:
         return config
     parts = merged(Transfers(packed.recorders_of(group.topic)).among(packed.of_group[group]))

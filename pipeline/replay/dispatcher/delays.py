@@ -67,14 +67,8 @@ def note_delay(state: State, slot: int, point: TracePoint, delay_ms: int, tick_u
     """Marks a published entry that asks for delayed delivery, as far as the broker heeds that (4.13).
 
     Where a row says that it does not, the entry is one like any other. Where only trace.json says so, the entry may be
-    sent at once, and may be tracked all the same.
-
-    Args:
-        state: the state.
-        slot: of the entry.
-        point: the row of its publish.
-        delay_ms: the time from that row to its delivery; `NEVER_DUE`: not known.
-        tick_us: delayedDeliveryTickTimeMillis.
+    sent at once, and may be tracked all the same. `delay_ms` is the time from the row of its publish, at `point`, to
+    its delivery; `NEVER_DUE`: not known.
     """
     entries, delays = state.entries, state.common[0].delays
     if delay_ms != NEVER_DUE:

@@ -132,13 +132,9 @@ def remap(state: State, before: Routing, point: TracePoint) -> None:
 
 
 def doubt_episodes(state: State, numbers: Sequence[int], at: TracePoint, given_up: GivenUp) -> None:
-    """Marks the episodes that begin at a point though all their entries may have been given up before.
+    """Marks the episodes that have begun at a point though all their entries may have been given up before.
 
-    Args:
-        state: after they have begun.
-        numbers: the trace's numbers of consumers, by their indexes.
-        at: the point.
-        given_up: what consumers gave up while the routing came into force.
+    `numbers` are the trace's numbers of consumers, by their indexes.
     """
     if not given_up.any:
         return

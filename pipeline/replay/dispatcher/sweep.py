@@ -23,12 +23,7 @@ _KEPT, _OPEN = 1, 2
 def sweep(state: State, out: Output, from_us: int, report_min_us: int) -> tuple[Ints, NDArray[np.int32]]:
     """Frees slots in place; returns the hashes that were freed, and the most entries of each that were pending at once.
 
-    Args:
-        state: the state.
-        out: receives the open intervals of hashes that are freed; it has room for one of each.
-        from_us: the time of the first of the next rows, which decides which entries a read in flight may still send,
-            and which intervals of waiting may go on.
-        report_min_us: the shortest interval of waiting that is reported.
+    Arguments are those of `allocation.make_room`.
     """
     _sweep_entries(state, from_us - _SLOWEST_READ_US)
     hashes: Any = state.hashes
@@ -60,14 +55,8 @@ def _sweep_hashes(state: State, out: Output, from_us: int, report_min_us: int, u
     """Frees hashes without pending or waiting entries whose highest delivery is at or below mark-delete.
 
     Where an entry is kept for an overlapping read only, its hash keeps its slot, and its interval ends all the same. A
-    hash whose interval may go on keeps both.
-
-    Args:
-        state: the state.
-        out: receives the open interval of each hash.
-        from_us: the time of the first of the next rows.
-        report_min_us: the shortest interval of waiting that is reported.
-        used: a zero for each slot of a hash, because a compiled function cannot make an array.
+    hash whose interval may go on keeps both. `used` has a zero for each slot of a hash, because a compiled function
+    cannot make an array.
     """
     entries, hashes, common = state.entries, state.hashes, state.common
     for slot in range(entries.size):

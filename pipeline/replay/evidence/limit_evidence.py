@@ -157,9 +157,7 @@ class LimitEvidence:
     def holding(self, findings: Records, messages_of_a_read: int) -> Records:
         """The findings without those that a limit explains which may have been in force by then.
 
-        Args:
-            findings: of all rules.
-            messages_of_a_read: the most messages that one read brings.
+        One read brings `messages_of_a_read` at most.
         """
         explained = np.zeros(findings.size, dtype=np.bool_)
         for changed in self._changed:

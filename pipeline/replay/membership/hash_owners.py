@@ -207,11 +207,6 @@ class HashOwners:
     def adopt(self, names: Mapping[int, str], reported: ReportedRanges, at: TracePoint) -> OpenedEpoch | None:
         """Puts the assignment in force that a snapshot shows at a point, where joins or leaves are missing.
 
-        Args:
-            names: the name of each connected consumer.
-            reported: their ranges.
-            at: the point.
-
         Returns:
             The epoch that begins; None: the selector cannot give these ranges to these consumers.
         """

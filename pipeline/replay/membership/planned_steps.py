@@ -58,9 +58,7 @@ class PlannedSteps:
     def take(self, seq: int, shown_by: Collection[int]) -> list[steps.Planned]:
         """The steps that are due up to and including the row `seq`; they are planned no more.
 
-        Args:
-            seq: the seq of the row.
-            shown_by: the rows of snapshots that were taken at this row, but after a change that follows: they stay.
+        Those of snapshots that were taken at this row, but after a change that follows (`shown_by`), stay.
         """
         if not self._steps or self._steps[0].at.seq > seq:
             return []

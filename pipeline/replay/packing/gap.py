@@ -73,12 +73,7 @@ class Gap(NamedTuple):
 
 
 def note_gaps(batch: pa.RecordBatch, events: Events) -> None:
-    """Fills in the columns of the gaps among events, and which gaps and settings hold for all of their topic.
-
-    Args:
-        batch: the rows.
-        events: one for each row.
-    """
+    """Fills in the columns of the gaps among events, and which gaps and settings hold for all of their topic."""
     at = np.flatnonzero(events.code == Code.SETTINGS)
     if at.size:
         nameless = pc.is_null(batch.column("subscription").take(pa.array(at))).to_numpy(zero_copy_only=False)

@@ -10,10 +10,8 @@ from dispatch_audit.udfs.sticky_key_hash import Int64Array, hash_range, sticky_f
 def hashes_of(events: Events, rule: HashRule, rule_of_publishes: HashRule) -> Int64Array:
     """The sticky hash of each event; -1 where its row has none that this selector works with.
 
-    Args:
-        events: the events.
-        rule: how the selector of the subscription hashes.
-        rule_of_publishes: how the selector hashes whose hashes publishes have beside the digests of keys.
+    The selector of the subscription hashes by `rule`; publishes have, beside the digests of keys, the hashes of
+    `rule_of_publishes`.
     """
     hashes = np.full(events.murmur.size, -1, dtype=np.int64)
     keyed = events.murmur >= 0

@@ -183,14 +183,7 @@ def _owners(batch: pa.RecordBatch, published: NDArray[np.bool_]) -> tuple[list[_
 def _details(
     batch: pa.RecordBatch, events: Events, source: Column, starts: NDArray[np.intp]
 ) -> defaultdict[int, list[Detail]]:
-    """The details of the rows of a batch, by the number of the packed batch that each belongs to.
-
-    Args:
-        batch: the rows.
-        events: their events.
-        source: the row of each event.
-        starts: the first event of each packed batch.
-    """
+    """The details of rows by the number of their packed batch, given the row of each event, and where batches start."""
     found: defaultdict[int, list[Detail]] = defaultdict(list)
     for codes, columns, rows_of in (
         (_MEMBERSHIP, _OF_CHANGES, _membership_rows),

@@ -54,14 +54,7 @@ def staged(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordBa
 def staged_payload(
     kind: StagedKind, payload: bytes, file: str | None = None, begin: int | None = None
 ) -> pa.RecordBatch:
-    """The row of something else than packed batches, of `STAGED_SCHEMA`.
-
-    Args:
-        kind: what it is.
-        payload: it.
-        file: the file that it is about.
-        begin: where the part of the file begins that it is about.
-    """
+    """The row of something else, of `STAGED_SCHEMA`; it may be about a file, or the part of one that begins there."""
     row = {"kind": int(kind), "topic": file, "first_seq": begin, "events": payload}
     return pa.RecordBatch.from_pylist([row], schema=_STAGED_ARROW)
 

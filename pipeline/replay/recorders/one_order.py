@@ -67,10 +67,7 @@ def of_topics_in_one_order(
 ) -> Iterator[PackedBatch]:
     """The rows of a packed batch for its topic, or for each of `topics` if it holds for all, `in_one_order`.
 
-    Args:
-        packed: rows of one recorder.
-        topics: the topics that are replayed.
-        recorders: of each topic whose rows name any.
+    `recorders` are those of each topic whose rows name any.
     """
     for of_topic in of_each_topic(packed, topics):
         yield from in_one_order(of_topic, recorders.get(of_topic.topic, ONE))

@@ -70,10 +70,6 @@ def need_a_look(found: ReplayResult, findings: Iterable[RuleFindings]) -> Counte
     """The number of findings and long waits that need a look, by the question that they are about.
 
     Findings that only inform, or that are permitted, do not count; neither do waits for an expected cause.
-
-    Args:
-        found: the subscription; the waits that it reports count.
-        findings: on it.
     """
     number: Counter[About] = Counter()
     for of_rule in findings:

@@ -50,13 +50,7 @@ def violations(found: Iterable[RuleFindings], per_rule_max: int) -> Columns:
 
 
 def metrics(rules: Sequence[RuleName], found: Iterable[RuleFindings], completeness: float) -> Rows:
-    """A row of `metrics` for each rule of the profile, including rules without findings or checks.
-
-    Args:
-        rules: the rules of the profile.
-        found: the findings of all parts; several parts may check one rule.
-        completeness: of the subscription (`coverage`).
-    """
+    """A row of `metrics` for each rule of the profile, also without findings; several parts may check one rule."""
     totals = {rule: dict.fromkeys(("checked", *COUNT_COLUMNS), 0) for rule in rules}
     for findings in found:
         total = totals[findings.rule]

@@ -76,13 +76,9 @@ class FindingCollector:
         out.filled[:] = 0
 
     def forget(self, reported_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:
-        """Drops what was reported, except what later verdicts may need.
+        """Drops what was reported up to a row, except what later verdicts may need.
 
-        Args:
-            reported_seq: the last row up to which everything was reported.
-            recent_us: newer findings and episodes are kept.
-            ledgers: the ledgers of open entries, whose findings are kept.
-            entries: their entry ids.
+        That is what is newer than `recent_us`, and findings on open entries, given by their ledgers and entry ids.
         """
         self.findings.forget(reported_seq, recent_us, set(zip(ledgers.tolist(), entries.tolist(), strict=True)))
         episodes = self.episodes

@@ -89,10 +89,7 @@ def settings_at_start(
 ) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
     """The settings at the beginning of a trace, by name: those of broker.conf, and the defaults of the release.
 
-    Args:
-        broker: names to values at the start.
-        defaults: those of the release.
-        given: the names that `trace.json` has.
+    `given` are the names that `trace.json` has.
     """
     of_broker = {
         name: Setting(name, _value(value), "trace.json" if name in given or value != defaults.get(name) else "default")

@@ -85,16 +85,10 @@ class Comparison:
         doubts: UndecidedRanges,
         vague: str = "",
     ) -> None:
-        """Compares one snapshot with both sides of its bracket.
+        """Compares one snapshot with the earliest and the latest moment of its bracket.
 
-        Args:
-            snapshot: the snapshot of the broker.
-            known: its consumers that rows have named, each with its index.
-            before: the reconstruction at the earliest moment of the bracket.
-            after: the reconstruction at the latest moment.
-            drains: whether moved hashes drain.
-            doubts: the hashes whose owners are open.
-            vague: why the trace does not show what was pending at that moment, as a clause; empty: it does.
+        `known` are its consumers that rows have named, each with its index, and `doubts` the hashes whose owners are
+        open. `vague` says as a clause why the trace does not show what was pending at that moment; empty: it does.
         """
         if snapshot.in_replay is not None:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)

@@ -83,12 +83,7 @@ def drop(table: Slots, keys_a: Ints, keys_b: Ints, a: int, b: int) -> None:
 
 
 def sums_of_pairs(a: Ints, b: Ints, values: Ints) -> tuple[Ints, Ints]:
-    """Sums the values of equal pairs (a, b).
-
-    Args:
-        a: n first parts.
-        b: n second parts.
-        values: n values.
+    """Sums the values of equal pairs; `a`, `b` and `values` have a number for each row.
 
     Returns:
         The row of the first of each pair, ascending, and the sum of the values of that pair.
@@ -104,13 +99,7 @@ def sums_of_pairs(a: Ints, b: Ints, values: Ints) -> tuple[Ints, Ints]:
 def sum_up(table: Slots, a: Ints, b: Ints, values: Ints, firsts: Ints, sums: Ints) -> int:
     """Fills in the first rows of pairs, and at these rows the sums; returns the number of pairs.
 
-    Args:
-        table: an empty one, with room for all rows; it gets the first row of each pair.
-        a: first parts.
-        b: second parts.
-        values: what to sum.
-        firsts: gets the first rows.
-        sums: gets the sums.
+    The table is an empty one with room for all rows, and gets the first row of each pair.
     """
     count = 0
     for row in range(a.size):

@@ -141,12 +141,9 @@ class SnapshotCheck:
                     self.surpluses.append(Surplus(*bracket, index, consumer.unacked - held.most, snapshot.ts_us))
 
     def forget(self, reported_seq: int, recent_us: int, draining: Set[tuple[int, int]]) -> None:
-        """Drops what was reported, except what later verdicts may need.
+        """Drops what was reported up to a row, except what is newer than `recent_us` or concerns `draining` hashes.
 
-        Args:
-            reported_seq: the last row up to which everything was reported.
-            recent_us: newer values are kept.
-            draining: consumer index and hash of the open draining episodes.
+        These are given by the index of their holder and the hash.
         """
         self.comparison.forget(reported_seq)
         self.blocked_attempts.forget(recent_us, draining)

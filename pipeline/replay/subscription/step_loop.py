@@ -287,13 +287,7 @@ class StepLoop:
             self._observer.finish(self.dispatcher, self.membership.owners.doubts)
 
     def forget(self, reported_seq: int, recent_us: int, now_us: int) -> None:
-        """Drops what was reported, except what later verdicts may need.
-
-        Args:
-            reported_seq: the last row up to which everything was reported.
-            recent_us: what is newer is kept.
-            now_us: the time of the last row.
-        """
+        """Drops what was reported up to a row and is not newer than `recent_us`; the last row came at `now_us`."""
         self.membership.owners.forget(now_us)
         self.dispatcher.forget(reported_seq, recent_us)
         self.cold_start.censored = self.cold_start.censored_by_gaps = 0

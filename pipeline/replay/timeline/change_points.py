@@ -94,10 +94,7 @@ class Evidence(NamedTuple):
 def observations(reported: ReportedRanges | None, decisions: Callable[[], Evidence], recorded_late: bool) -> Observed:
     """The observations of the one routing that was in force during a snapshot and some dispatches.
 
-    Args:
-        reported: the ranges that the broker reports; None: there is no report.
-        decisions: returns the dispatches; called only when needed, because few changes need them.
-        recorded_late: only the ends of dispatches were recorded, so some were decided before.
+    Without a report of the broker `reported` is None. `decisions` is called only when needed: few changes need them.
     """
 
     def sent() -> Sent:

@@ -42,14 +42,9 @@ NOTHING_GIVEN_UP: Final = GivenUp(0, frozenset(), frozenset())
 
 
 def given_up(rows: Events, later: Events, over_seq: int) -> GivenUp:
-    """What consumers gave up in some rows.
+    """What consumers gave up in the rows while a change took effect; it has certainly happened in front of `over_seq`.
 
     An acknowledgement whose end comes in one of the later rows is left out: it was settled only after the change.
-
-    Args:
-        rows: the rows while the change took effect.
-        later: the next rows.
-        over_seq: the first row after them, in front of which the change has certainly happened.
     """
     entries = _positions(rows, _GIVEN_UP) - _positions(later, _SETTLED)
     return GivenUp(over_seq, entries, frozenset(rows.consumer[_ALL_GIVEN_UP[rows.code]].tolist()))

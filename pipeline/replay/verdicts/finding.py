@@ -43,14 +43,7 @@ class FindingText(NamedTuple):
 
 
 def explained(wording: Wording, words: Mapping[str, object], why: Iterable[str] = (), remedy: str = "") -> FindingText:
-    """The explanation of a finding whose rule has a wording.
-
-    Args:
-        wording: the words, with names in braces.
-        words: what the names stand for.
-        why: the reasons for the verdict.
-        remedy: what an operator can do about it.
-    """
+    """The explanation of a finding whose rule has a wording, with `words` for the names that stand in braces there."""
     what, against = wording.what.format_map(words), wording.against.format_map(words)
     return FindingText(what, against, wording.contrast, tuple(why), remedy)
 
