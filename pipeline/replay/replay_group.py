@@ -20,8 +20,8 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.tables import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
-from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.recorders.transfers import Transfers
 from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
