@@ -1,5 +1,7 @@
 """For how long causes of consumers and of the subscription have been there, with the intervals that are open."""
 
+import numpy as np
+
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
@@ -42,3 +44,11 @@ def blocked_on_unacked_us(state: Seen, ts: int) -> int:
     """The total time for which the subscription has been blocked on unacknowledged messages."""
     since = state.waits.common[0].blocked_on_unacked_since_ts
     return int(state.waits.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
+
+
+def short_until_us(state: Seen, consumer: int, ts: int) -> int:
+    """The last time up to `ts` at which a consumer had no permits or was at its limit; UNKNOWN: never."""
+    wait = state.waits.consumers.view(np.ndarray)[consumer]
+    if wait["cause"] != Cause.READY:
+        return ts
+    return int(wait["cause_ts"]) if wait["former"] != Cause.READY else UNKNOWN

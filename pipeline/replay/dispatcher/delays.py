@@ -16,7 +16,6 @@ from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready, stop_waiting
 from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY, SettingsInForce
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
@@ -82,11 +81,11 @@ def note_delay(state: State, slot: int, point: TracePoint, delay_ms: int, tick_u
         state.common[0].delays_in_doubt = 1
 
 
-def take_switch(state: State, in_force: SettingsInForce, ts: int) -> None:
-    """Takes over whether the broker heeds delayed delivery from a time on; a claim without a row leaves it open."""
+def take_switch(state: State, off: bool, said_by_row: bool, ts: int) -> None:
+    """Takes over whether delayed delivery is off from a time on; trace.json may claim so without a row that says it."""
     common = record_of(state.common, COMMON)
-    if in_force.is_off(DELAYED_DELIVERY):
-        common["delays"] = DELAYS_OFF if in_force.of(DELAYED_DELIVERY).said_by_row else DELAYS_CLAIMED_OFF
+    if off:
+        common["delays"] = DELAYS_OFF if said_by_row else DELAYS_CLAIMED_OFF
     elif common["delays"] != DELAYS_ON:
         common["delays"] = DELAYS_ON
         _heed_delays(state, ts)

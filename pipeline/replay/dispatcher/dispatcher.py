@@ -6,6 +6,7 @@ findings. Callers name consumers by the trace's numbers. The result depends on t
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 
@@ -30,8 +31,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
-from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
-from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
@@ -53,12 +53,15 @@ from dispatch_audit.pipeline.replay.state.state import (
     COMMON,
     CONSUMER,
     RESTARTED,
+    State,
     common_of,
     new_state,
 )
 from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import of_consumers
+
+_P = ParamSpec("_P")
 
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
 _all_hashes_served = EntryPoint(ownership.all_hashes_served)
@@ -188,6 +191,14 @@ class Dispatcher:
             del self._out
             self._out = new_output(_FINDINGS_ROOM, hashes, entries)
 
+    def _reporting(
+        self, transition: Callable[Concatenate[State, Output, _P], None], *values: _P.args, **named: _P.kwargs
+    ) -> None:
+        """Calls a transition that reports to the output: there is room for it, and its intervals are taken at once."""
+        self._drain_output()
+        transition(self._state, self._out, *values, **named)
+        self.monitor.take_intervals(self._state, self._out)
+
     def _drain_output(self) -> None:
         out: Output = self._out
         # Between two membership changes there is nothing as a rule. Five numbers are faster as such than as an array.
@@ -229,7 +240,7 @@ class Dispatcher:
 
     def _first_joins(self, at: TracePoint) -> None:
         """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
-        self._end_delays(at)
+        self._reporting(_end_delays, at, self.policy)
         common = record_of(self._state.common, COMMON)
         if common["last_dispatch_ts"] > 0:
             # Before the first dispatch the subscription may not have been there.
@@ -251,7 +262,7 @@ class Dispatcher:
             self.monitor.leave(self._state, self.consumers.of[number], at)
         if is_last:
             self._report_starved(at, BY_LEAVE)
-        _consumer_left(self._state, self._out, self.consumers.of[number], at, self.policy.skew_us)
+        self._reporting(_consumer_left, self.consumers.of[number], at, self.policy.skew_us)
         self._limit_look_ahead()
 
     def note_counts_lost(self) -> None:
@@ -288,8 +299,7 @@ class Dispatcher:
             _remap(self._state, before, at)
             draining.doubt_episodes(self._state, self.consumers.numbers, at, given_up)
             self.monitor.moves.note(self._state, before, at)
-        _change_owners(self._state, self._out, at, BY_JOIN, self.policy)
-        self.monitor.take_intervals(self._state, self._out)
+        self._reporting(_change_owners, at, BY_JOIN, self.policy)
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
         """Hashes all keys anew with another selector; no consumer is connected at that time (E16)."""
@@ -304,8 +314,7 @@ class Dispatcher:
 
     def restart(self, at: TracePoint) -> None:
         """Applies the reset: the dispatcher loses its state, and its consumers are closed."""
-        self._drain_output()
-        join_leave_reset.reset_takes_effect(self._state, self._out, at, self.policy.skew_us)
+        self._reporting(join_leave_reset.reset_takes_effect, at, self.policy.skew_us)
 
     def end_reset(self, at: TracePoint) -> None:
         """Ends the reset: later rows happened after it."""
@@ -321,10 +330,9 @@ class Dispatcher:
 
     def interrupt(self, at: TracePoint) -> None:
         """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
-        self._drain_output()
         self._end_waits(at, BY_GAP)
         self.peaks.note_all(self._state)
-        _close(self._state, self._out, at)
+        self._reporting(_close, at)
         self._drain_output()
         self.collector.end_open_episodes()
         self._state = join_leave_reset.without_entries(self._state)
@@ -345,8 +353,9 @@ class Dispatcher:
             self._note_capacity(index, at, BY_SETTINGS)
 
     def _take_settings(self, ts_us: int) -> None:
-        take_limits(self._state, self.monitor.in_force)
-        take_switch(self._state, self.monitor.in_force, ts_us)
+        in_force = self.monitor.in_force
+        take_limits(self._state, in_force)
+        take_switch(self._state, in_force.is_off(DELAYED_DELIVERY), in_force.of(DELAYED_DELIVERY).said_by_row, ts_us)
 
     def _limit_look_ahead(self) -> None:
         # The limit grows with the number of consumers (contract 4.7).
@@ -369,18 +378,6 @@ class Dispatcher:
             if consumer.permits is not None and take_permits(state, index, consumer.permits):
                 self._note_capacity(index, at, BY_FLOW)
 
-    def reconstruct(self, snapshot: Snapshot, taken_us: int) -> Reconstruction:
-        """The present values, for a comparison with a snapshot taken by then, see `reconstruction.reconstruct`."""
-        returned_us = taken_us - SNAPSHOT_LAG_US - self.policy.skew_us
-        return reconstruct(self._state, snapshot, returned_us, self.policy.mark_delete_releases)
-
-    def short_until_us(self, number: int, at: TracePoint) -> int:
-        """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
-        consumer = self._state.waits.consumers.view(np.ndarray)[self.consumers.of[number]]
-        if consumer["cause"] != Cause.READY:
-            return at.ts_us
-        return int(consumer["cause_ts"]) if consumer["former"] != Cause.READY else UNKNOWN
-
     def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
         """Ends and notes the intervals of consumers; call before joins, leaves, resets, skips and the end of the trace.
 
@@ -389,16 +386,11 @@ class Dispatcher:
             ended_by: its kind, see `output.ENDINGS`.
             ends_all: whether it ends the time in which nothing was sent to anybody.
         """
-        self._end_delays(at)
+        self._reporting(_end_delays, at, self.policy)
         self.monitor.members_change(self._state, at, ended_by)
         if ends_all:
             self.monitor.idle_over(self._state, at, ended_by)
-        _end_unavailability_of_all(self._state, self._out, at, ended_by, self.policy)
-        self.monitor.take_intervals(self._state, self._out)
-
-    def _end_delays(self, at: TracePoint) -> None:
-        self._drain_output()
-        _end_delays(self._state, self._out, at, self.policy)
+        self._reporting(_end_unavailability_of_all, at, ended_by, self.policy)
 
     def _end_waits(self, at: TracePoint, ended_by: int) -> None:
         """Ends the waits of all consumers and hashes; call before a reset, a gap or the end of the trace."""
@@ -408,12 +400,10 @@ class Dispatcher:
 
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:
         """Reports starved hashes; call before a reset, the last leave or the end."""
-        _all_hashes_served(self._state, self._out, at, ended_by, self.policy)
-        self.monitor.take_intervals(self._state, self._out)
+        self._reporting(_all_hashes_served, at, ended_by, self.policy)
 
     def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
-        _note_capacity(self._state, self._out, index, at, ended_by, self.policy.report_min_us)
-        self.monitor.take_intervals(self._state, self._out)
+        self._reporting(_note_capacity, index, at, ended_by, self.policy.report_min_us)
 
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
@@ -422,7 +412,7 @@ class Dispatcher:
         self._end_waits(at, STILL_OPEN)
         self.peaks.note_all(self._state)
         self.monitor.stalls.settle()
-        _close(self._state, self._out, at)
+        self._reporting(_close, at)
         self._drain_output()
 
     def forget(self, reported_seq: int, recent_us: int) -> None:

@@ -9,11 +9,12 @@ from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByCo
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
+from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
@@ -84,7 +85,7 @@ class SnapshotCheck:
 
     def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""
-        self._begun[snapshot.seq] = Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
+        self._begun[snapshot.seq] = _moment(snapshot, at, dispatcher, ranges)
 
     def began_with(self, snapshot: Snapshot) -> RangesByConsumer:
         """The ranges in force at the earliest moment of the snapshot."""
@@ -101,7 +102,7 @@ class SnapshotCheck:
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
         sent_batches = (dispatcher.seen.limits.consumers.view(np.ndarray)["largest"] > 1).tolist()
         self.counters.look(snapshot, dispatcher.consumers, sent_batches)
-        return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
+        return self._begun.pop(snapshot.seq), _moment(snapshot, at, dispatcher, ranges)
 
     def agrees(
         self, snapshot: Snapshot, moments: tuple[Moment, Moment], dispatcher: Dispatcher, doubts: UndecidedRanges
@@ -151,3 +152,10 @@ class SnapshotCheck:
         self.counters.forget(reported_seq)
         newest = {surplus.consumer: surplus for surplus in self.surpluses if surplus.ts_us <= recent_us}
         self.surpluses = [s for s in self.surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
+
+
+def _moment(snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> Moment:
+    """The reconstruction at a point, for a comparison with a snapshot that was taken by then."""
+    policy = dispatcher.policy
+    returned_us = at.ts_us - SNAPSHOT_LAG_US - policy.skew_us
+    return Moment(reconstruct(dispatcher.seen, snapshot, returned_us, policy.mark_delete_releases), ranges)

@@ -7,6 +7,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
+from dispatch_audit.pipeline.replay.blocking.durations import short_until_us
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
@@ -115,7 +116,8 @@ class StepLoop:
             case steps.Leaving(_, consumer):
                 dispatcher.begin_leaving(consumer)
             case steps.ConsumerLeft(at, consumer):
-                self.short_until_us[consumer] = dispatcher.short_until_us(consumer, at)
+                index = dispatcher.consumers.of[consumer]
+                self.short_until_us[consumer] = short_until_us(dispatcher.seen, index, at.ts_us)
                 dispatcher.disconnect(consumer, at)
             case steps.RestartBegins(at):
                 dispatcher.begin_reset(at)
