@@ -86,11 +86,10 @@ def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
     return _OTHER_DISPATCHER if since is not None and seq >= since else ""
 
 
-def doubts_of_waits(context: FindingContext, seq: int) -> list[str]:
-    """Why entries that waited up to a row may not have been for consumers that could be sent them, as clauses."""
-    other, gone = perhaps_other_dispatcher(context, seq), perhaps_gone(context, seq)
+def doubt_of_waits(context: FindingContext, seq: int) -> str:
+    """Why what waited up to a row may not have been for consumers that could be sent it, as a clause; empty: it was."""
     delayed = _PERHAPS_DELAYED if common_of(context.found.dispatcher.seen)["delays_in_doubt"] else ""
-    return [clause for clause in (other, not_acknowledged(context), gone, delayed) if clause]
+    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or perhaps_gone(context, seq) or delayed
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:

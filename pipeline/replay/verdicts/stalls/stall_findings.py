@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubts_of_waits
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
@@ -45,9 +45,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
 def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     """Why a starved hash is not provable, as a clause; empty: it is."""
     undecided = context.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
-    if undecided is not None:
-        return undecided.because
-    return next(iter(doubts_of_waits(context, starved.span.to_seq)), "")
+    return doubt_of_waits(context, starved.span.to_seq) if undecided is None else undecided.because
 
 
 def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:

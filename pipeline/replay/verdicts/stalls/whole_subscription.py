@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubts_of_waits
+from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
@@ -47,13 +47,13 @@ def stalls(context: FindingContext) -> list[JudgedFinding]:
     return [_stall(stall, context) for stall in context.found.reported_stalls]
 
 
-def _doubts(stall: Blocked, context: FindingContext) -> list[str]:
-    """Why a stall is not provable although its rows show it, as clauses."""
+def _doubt(stall: Blocked, context: FindingContext) -> str:
+    """Why a stall is not provable although its rows show it, as a clause; empty: it is."""
     undecided = context.doubts.between(stall.span.from_seq, stall.span.to_seq)
     # The owners of the waiting hashes decide which consumers could have been sent something.
-    of_owners = [doubt.because for doubt in undecided] if stall.detail["owners_matter"] else []
-    still = _perhaps_stood_still(stall.span, context)
-    return [*of_owners, *filter(None, [still]), *doubts_of_waits(context, stall.span.to_seq)]
+    if undecided and stall.detail["owners_matter"]:
+        return undecided[0].because
+    return _perhaps_stood_still(stall.span, context) or doubt_of_waits(context, stall.span.to_seq)
 
 
 def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
@@ -97,8 +97,8 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
 
 def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
     """A stall: nothing was sent although it could have been, and the trace does not explain it."""
-    interval, kind, names, doubts = stall.span, kind_of(stall), context.names, _doubts(stall, context)
-    bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubts else ()
+    interval, kind, names, doubt = stall.span, kind_of(stall), context.names, _doubt(stall, context)
+    bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubt else ()
     consumers, seconds = stall.detail["consumers"], (interval.to_ts - interval.from_ts) / 1e6
     root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
     waited = entries(stall.detail["could_be_sent"])
@@ -109,14 +109,14 @@ def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
         against = f"{waited} waited{root} for {count(consumers, 'consumer')}"
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
     return JudgedFinding(
-        severity="not_provable" if doubts else _severity(kind, bugs),
+        severity="not_provable" if doubt else _severity(kind, bugs),
         seq=interval.to_seq,
         ts_us=interval.to_ts,
         explanation=FindingText(
             what=f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on",
             contrast="although",
             against=against,
-            why=tuple(_reasons(stall, kind, names, (*titles(bugs, label), *doubts[:1]))),
+            why=tuple(_reasons(stall, kind, names, (*titles(bugs, label), *filter(None, [doubt])))),
             remedy=remedy(bugs, context.release),
         ),
         evidence=[
