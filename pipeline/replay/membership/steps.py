@@ -1,7 +1,8 @@
 """The steps of a subscription: what `Membership` hands to the replay.
 
 The steps come in the order in which events took effect. Each is data: whoever takes one changes the dispatcher by it
-(`subscription/step_loop.py`), and nothing that a step leads to goes back into the membership.
+(`subscription/step_loop.py`). What goes back to the membership is what rows and snapshots show of owners that are open
+(`HashOwners`).
 """
 
 from typing import NamedTuple, TypeAlias
