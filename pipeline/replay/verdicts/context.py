@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -45,11 +45,13 @@ class Rejoin(NamedTuple):
         joined: the point of the join; that of the leave where it is not certain.
         left: the point of the leave.
         certain: False where the two overlapped, so that the join may have taken effect first.
+        by_broker: whether the broker closed the last one, as it does for a seek or an unload.
     """
 
     joined: TracePoint
     left: TracePoint
     certain: bool = True
+    by_broker: bool = False
 
 
 class FindingContext:
@@ -166,15 +168,15 @@ class FindingContext:
         joins = [(stay.joined, 1, "", False) for stay in stays if stay.joined is not None]
         leaves = [(stay.left, 0, stay.leave_reason, stay.perhaps_last) for stay in stays if stay.left is not None]
         rejoins: list[Rejoin] = []
-        connected, left = 0, None
+        connected, left, by_broker = 0, None, False
         for at, is_join, reason, perhaps_last in sorted(joins + leaves):
             if is_join and connected == 0 and left is not None:
-                rejoins.append(Rejoin(at, left))
+                rejoins.append(Rejoin(at, left, by_broker=by_broker))
             connected += 1 if is_join else -1
             if perhaps_last and connected > 0:
                 rejoins.append(Rejoin(at, at, certain=False))
             if not is_join:
-                left = None if reason in RESTARTS else at
+                left, by_broker = None if reason in RESTARTS else at, reason == CLOSED_BY_BROKER
         return rejoins
 
     def misrouted(self, seq: int) -> bool:

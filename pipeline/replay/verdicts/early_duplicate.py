@@ -12,6 +12,7 @@ Snapshots can prove it: the broker counts the entries twice that were still held
 change the broker's count.
 """
 
+from bisect import bisect_left
 from typing import Final
 
 import numpy as np
@@ -73,14 +74,32 @@ def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerd
                     "the second of two overlapping reads would have sent it with the same count to the same owner"
                 )
             elif finding.other_seq == UNKNOWN and not _is_within(finding, block, findings):
-                verdicts[at] = _ACKNOWLEDGED
+                verdicts[at] = _perhaps_reset(finding, context) or _ACKNOWLEDGED
             elif verdict.severity == "violation":
                 # A rewound cursor reads once more what a read from before sends.
                 first = finding.other_seq, finding.other_ts
-                verdicts[at] = sent_from_before(finding, *first, context) or verdict
+                from_before = sent_from_before(finding, *first, context)
+                verdicts[at] = from_before or _perhaps_reset(finding, context) or verdict
             else:
                 verdicts[at] = verdict
     return verdicts
+
+
+def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
+    """The verdict on what is sent again after the broker closed all consumers; None: rows show that it was no reset.
+
+    A seek sends again what was acknowledged, and an unload what was acknowledged and not persisted (contract 5.10, E3).
+    """
+    at = bisect_left(context.rejoins, finding.seq, key=lambda rejoin: rejoin.joined.seq) - 1
+    if at < 0 or "reset" in context.config.written:
+        return None
+    left, by_broker = context.rejoins[at].left, context.rejoins[at].by_broker
+    if not by_broker or finding.other_seq >= left.seq:
+        return None
+    return not_provable(
+        f"the broker closed the last consumer at seq {context.names.seq(left.seq)}, as it does for a seek or an "
+        "unload, after which it sends acknowledged entries again (E3), and no row says why"
+    )
 
 
 def _blocks(of_consumer: Ints, findings: Records) -> list[Ints]:

@@ -75,7 +75,7 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
     at = bisect_left(context.rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
     if not known or at < 0:
         return None
-    joined, left, certain = context.rejoins[at]
+    joined, left, certain, _ = context.rejoins[at]
     waited = finding.since_seq == UNKNOWN or (
         finding.since_seq != left.seq and finding.since_ts <= left.ts_us + context.skew_us
     )
