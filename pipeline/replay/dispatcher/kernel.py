@@ -46,6 +46,7 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
     BY_DISPATCH,
     BY_FLOW,
+    BY_MARK_DELETE,
     BY_REDELIVER,
     GIVES_UP,
     SAMPLE,
@@ -108,10 +109,19 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
             releases = rows.policy.mark_delete_releases
             point = TracePoint(events.seq[i], events.ts_us[i])
             jump(state, out, events.ledger[i], events.entry[i], point, releases)
+            _note_dropped(state, out, point, rows.policy)
             state.common[0].shown_ts = events.ts_us[i] - SNAPSHOT_LAG_US
             note_release(state, out)
     state.common[0].last_seq = events.seq[-1]
     return events.code.size
+
+
+@compiled
+def _note_dropped(state: State, out: Output, point: TracePoint, policy: Policy) -> None:
+    """Notes what consumers may be sent from which mark-delete has just taken entries; a snapshot may show less (E6)."""
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1 and state.consumers[consumer].gave_up_seq == point.seq:
+            note_capacity(state, out, consumer, point, BY_MARK_DELETE, policy.report_min_us)
 
 
 @compiled
