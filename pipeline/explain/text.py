@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.explain.wording import StoryWords
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.query import finding_in
 from dispatch_audit.pipeline.report.text.layout import Labelled
-from dispatch_audit.pipeline.report.wording import consumer, duration, moment, printable
+from dispatch_audit.pipeline.report.wording import consumer, duration, moment, named, printable
 
 # Rows of each kind that a moment shows.
 _SHOWN = 10
@@ -73,7 +73,7 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text | Lab
         yield Text.assemble((f"{finding['rule']}: {label}", "bold"), f"  {finding['finding_id']}")
         yield from _parts(finding)
     if story.sticky_hash is not None:
-        key = f" (key {printable(story.key)})" if story.key is not None else ""
+        key = f" (key {named(story.key)})" if story.key is not None else ""
         yield _labelled("Hash", f"{story.sticky_hash}{key}")
         state = "is in no row of the trace" if story.at_middle is None else words.state(story.at_middle)
         yield _labelled("At", f"{moment(story.middle_us)}: {state}")

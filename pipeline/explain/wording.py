@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.explain.hash_observer import SeenHash
 from dispatch_audit.pipeline.explain.steps import Step
 from dispatch_audit.pipeline.explain.story import Story
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.report.wording import printable
+from dispatch_audit.pipeline.report.wording import named, printable
 from dispatch_audit.pipeline.run.key_lookup import key_text
 
 # Positions of one row that are named.
@@ -109,4 +109,4 @@ def _position(row: Mapping[str, Any]) -> str:
 
 
 def _key(row: Mapping[str, Any]) -> str:
-    return "" if row["key"] is None else f", key {printable(key_text(row['key']))}"
+    return "" if row["key"] is None else f", key {named(key_text(row['key']))}"

@@ -40,6 +40,11 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
+def named(key: str) -> str:
+    """Returns a key as a text names it; one that is empty is two quotation marks."""
+    return printable(key) or '""'
+
+
 def sentence(text: str) -> str:
     """Returns a text with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.report.ci.failing import found_in, order_failed, pr
 from dispatch_audit.pipeline.report.ci.levels import tally_of
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, SubscriptionAnswers, Summary
-from dispatch_audit.pipeline.report.wording import printable, share, together
+from dispatch_audit.pipeline.report.wording import named, printable, share, together
 from dispatch_audit.pipeline.trace import UnusableTrace
 
 # How answers begin that say nothing of the broker.
@@ -150,5 +150,5 @@ def _named(finding: Finding) -> str:
 def _label(finding: Finding) -> str:
     reason = finding.known_bug or finding.permitted_by
     label = finding.severity.replace("_", " ") + (f" ({printable(reason)})" if reason else "")
-    key = f", key {printable(finding.key)}" if finding.key is not None else ""
+    key = f", key {named(finding.key)}" if finding.key is not None else ""
     return f"{label}{key}"

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.report.ci.levels import LEVELS
 from dispatch_audit.pipeline.report.ci.locations import SourceLocation, location_of, source_locations
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
-from dispatch_audit.pipeline.report.wording import printable, together
+from dispatch_audit.pipeline.report.wording import named, printable, together
 from dispatch_audit.pipeline.trace import Trace, UnusableTrace
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -160,7 +160,7 @@ def _result(
 
 def _message(finding: Finding, target: str) -> str:
     """Returns the explanation of the finding with its topic, subscription and key, and the command that shows more."""
-    key = f", key {printable(finding.key)}" if finding.key is not None else ""
+    key = f", key {named(finding.key)}" if finding.key is not None else ""
     text = f"{printable(finding.explanation)} ({printable(finding.topic)}, {printable(finding.subscription)}{key})"
     if finding.finding_id is not None:
         text += f". Its events: {printable(explain_command(target, finding.finding_id))}"

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.report.incidents import Incident
 from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.topics import TopicNames
-from dispatch_audit.pipeline.report.wording import consumer, listed, moment, printable
+from dispatch_audit.pipeline.report.wording import consumer, listed, moment, named, printable
 
 SEVERITY_STYLE: dict[Severity, str] = {
     "violation": "bold red",
@@ -92,7 +92,7 @@ def _headline(incident: Incident, topics: TopicNames, least: str) -> Labelled:
     key = incident.worst.key
     about = [
         f"{least}{_counted(incident)}",
-        f"key {printable(key)}" if key is not None and len(incident.findings) == 1 else "",
+        f"key {named(key)}" if key is not None and len(incident.findings) == 1 else "",
         after,
         topics.suffix(incident, "{}"),
     ]
@@ -140,7 +140,7 @@ def _alike(incident: Incident, least: str) -> list[str]:
         sentences = ("; ".join(filter(None, (of.what, of.against))) for of in others)
         return _some(tuple(dict.fromkeys(sentences)))
     last = max(incident.findings, key=lambda finding: (finding.ts_us, finding.seq))
-    keys = sorted({printable(finding.key) for finding in incident.findings if finding.key is not None})
+    keys = sorted({named(finding.key) for finding in incident.findings if finding.key is not None})
     to = dict.fromkeys(consumer(f.consumer, f.consumer_name) for f in incident.findings if f.consumer is not None)
     against = dict.fromkeys(
         consumer(f.other_consumer, f.other_consumer_name) for f in incident.findings if f.other_consumer is not None

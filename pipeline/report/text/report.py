@@ -25,7 +25,7 @@ from dispatch_audit.pipeline.report.text.findings import findings, rules, worst_
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.next_step import next_step
 from dispatch_audit.pipeline.report.text.topics import TopicNames
-from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, printable, share, together
+from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, named, printable, share, together
 
 _STYLE: dict[Tone, str] = {"bad": "bold red", "careful": "bold yellow", "plain": "bold", "good": "bold green"}
 # A window that starts with the log needs no words.
@@ -215,7 +215,7 @@ def _incomplete(partition: Partition, topics: TopicNames, run: RunSummary) -> La
 
 def _hot_key(key: HotKey, topics: TopicNames) -> Labelled:
     """The line on one hot key, with the number of keys that share its hash."""
-    name = "a key that is not recorded" if key.key is None else f"key {printable(key.key)}"
+    name = "a key that is not recorded" if key.key is None else f"key {named(key.key)}"
     with_it = f" with {count(key.keys_on_hash - 1, 'other key')}" if key.keys_on_hash > 1 else ""
     least = "at least " if key.dispatched_error_max else ""
     part = "" if key.dispatched_share is None else f" ({share(key.dispatched_share)})"
