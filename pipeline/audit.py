@@ -211,7 +211,8 @@ def _write(spark: SparkSession, found: ReplayedTrace, refused: int, request: Aud
     severities = severities_in(rows.get("metrics"))
     answers = answers_in(rows.get("coverage"))
     recorded_by = found.trace.manifest.recorded_by
-    if completeness == 0 or recorded_by != BROKER or answers.order_verdict == "not_provable":
+    unanswered = answers.order_verdict == "not_provable" or answers[:2] == ("nothing_sent", "not_provable")
+    if completeness == 0 or recorded_by != BROKER or unanswered:
         # Without a judged row or dispatch, or with rows that prove nothing, a trace cannot be clean.
         severities.append("not_provable")
     tables.finish(
