@@ -45,7 +45,7 @@ def costliest_blocks(blocking: _Ask, causes: Sequence[_Row], trace_end_us: int |
     worst = (
         "named_struct('message_seconds', message_seconds, 'earlier', -from_ts_us, 'sticky_hash', sticky_hash, "
         f"'explanation', explanation, 'from_ts_us', from_ts_us, 'seconds', {seconds}, 'ended_by', ended_by, "
-        "'root_positions', root_positions, 'held', blocking_consumer IS NOT NULL)"
+        "'root_positions', root_positions, 'held', blocking_consumer IS NOT NULL AND cause <> 'draining_stuck')"
     )
     group = "cause, topic, subscription, broker"
     rows = blocking(

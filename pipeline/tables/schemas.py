@@ -219,7 +219,7 @@ BLOCKING = TableSchema(
             "root_positions",
             "array<string>",
             "oldest unacknowledged entries that it depended on, as long as it lasted, ledger:entry; where no consumer "
-            "is to blame, the oldest that waited",
+            "is to blame, or the hashes had drained, the oldest that waited",
         ),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
         _optional("detail", "string", "machine-readable particulars of the cause, JSON"),

@@ -8,7 +8,7 @@ PIP-282 would have used the last sent position instead. No release has that rule
 it to show what it would have changed.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
+
+_NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
 
 
 @checkpointed("held_back_consumer")
@@ -63,9 +65,9 @@ class RecentlyJoined:
     def held_back(self, state: Seen) -> HeldBack:
         """The facts about them that decide why nothing was sent."""
         until = tuple((waiting.place, waiting.until) for waiting in self._waiting)
-        holder = self._waiting[0].holder if self._waiting else NOBODY
+        holder, root = (self._waiting[0].holder, self._waiting[0].root) if self._waiting else (NOBODY, _NO_ENTRY)
         perhaps = tuple((place, at) for place, at in self._perhaps.items() if place not in self.places)
-        return HeldBack(self.applies, until, holder, perhaps, self._out_of_order(state))
+        return HeldBack(self.applies, until, holder, root, perhaps, self._out_of_order(state))
 
     def held_until_us(self, consumer: int) -> int:
         """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never."""

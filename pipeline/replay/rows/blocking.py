@@ -117,7 +117,7 @@ def _explanation(interval: Blocked, names: Names) -> str:
     blame = ""
     if interval.cause == Cause.UNEXPLAINED.word and interval.blocking != NOBODY:
         blame = f"; the last dispatch to {names.spoken(interval.blocking)} had not reached its connection"
-    elif interval.blocking != NOBODY:
+    elif interval.blocking != NOBODY and detail["waiting_for_it"]:
         waiting = entries(detail["waiting_for_it"])
         blame = f"; {waiting} waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
     return f"no progress for any consumer ({connected}) for {seconds:.3f} s, because {why}{blame}; {cost}"

@@ -28,7 +28,7 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "maxUnackedMessagesPerSubscription",
         "look_ahead_limit": "look at why {blamed} did not acknowledge {oldest}; behind it the replay queue reached "
         "keySharedLookAheadMsgInReplayThresholdPerConsumer or keySharedLookAheadMsgInReplayThresholdPerSubscription",
-        "no_owner": "connect a consumer that owns the hash of {oldest}",
+        "no_owner": "keep a consumer connected that owns the hash of {oldest}",
         "nack_delay": "look at why the application gave {oldest} back",
         "delayed_delivery": "check that the producers mean this delay, for {oldest}",
         "overdue": "look at the broker's delayed delivery: the time of {oldest} had come and it was not sent",
@@ -47,6 +47,16 @@ STEPS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What to look at, by the cause of blocking (docs/BLOCKING.md)."""
+
+_STEPS_WITH_NOTHING_HELD: Mapping[str, str] = MappingProxyType(
+    {
+        "no_permits": "look at {blamed}, which had no permits left although it held nothing: its client did not ask "
+        "for more messages, as one that is paused or does not call receive",
+        "unacked_limit_consumer": "reconnect {blamed}, which was blocked although it held nothing: the broker counts "
+        "messages as unacknowledged that the consumer does not have",
+    }
+)
+"""The same where the consumer to blame had acknowledged everything."""
 
 CORRECT_THE_CLAIM: Final = (
     "look up on the broker the setting that settings_mismatch names, correct it in trace.json or record rows "
@@ -159,4 +169,5 @@ def look_at(block: Block) -> str:
     roots = block.worst.root_positions
     oldest = "entries" if not roots else f"entry {roots[0]}" if len(roots) == 1 else f"entries from {roots[0]} on"
     blamed = "the consumers" if block.consumer is None else consumer(block.consumer, block.consumer_name)
-    return STEPS[block.cause].format(blamed=blamed, oldest=oldest)
+    steps = _STEPS_WITH_NOTHING_HELD if block.consumer is not None and not roots else {}
+    return steps.get(block.cause, STEPS[block.cause]).format(blamed=blamed, oldest=oldest)

@@ -21,6 +21,7 @@ class HeldBack(NamedTuple):
         until: the index of each with the position that it gets nothing from for now, in the order of the joins; the
             real position may be higher.
         holder: the index of the consumer that held the oldest entry when the first of them joined; NOBODY: none did.
+        root: that entry.
         perhaps: consumers that rows do not show to be held back, but may be: the index with the highest position that
             was published at its join.
         out_of_order: those that snapshots show to be remembered after one with a later read position (6.3).
@@ -29,6 +30,7 @@ class HeldBack(NamedTuple):
     applies: bool
     until: tuple[tuple[int, Position], ...]
     holder: int
+    root: Position
     perhaps: tuple[tuple[int, Position], ...]
     out_of_order: frozenset[int]
 

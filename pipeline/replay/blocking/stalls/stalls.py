@@ -55,6 +55,10 @@ def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int
     # The limit of the subscription is that of all its consumers together.
     by_all = cause == Cause.UNACKED_LIMIT_SUBSCRIPTION
     roots = oldest_held_by_all(state) if by_all else oldest_held(state, blocking, interval.to_seq)
+    if not roots and cause == Cause.RECENTLY_JOINED and blocking != NOBODY:
+        roots = (situation.held_back.root,)
+    elif blocking == NOBODY or cause == Cause.DRAINING_STUCK:
+        roots = oldest(state, waiting.slot)
     # Not who has permits now that it is over.
     with_permits = np.count_nonzero(connected & (causes(situation, situation.since_us) == Cause.READY.value))
     for_blocking = waiting.where(waiting.owner == blocking)
@@ -73,8 +77,9 @@ def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int
         recent = state.waits.consumers.view(np.ndarray)["recent"]
         detail["recently_joined"] = int(np.count_nonzero(connected & (recent == 1)))
     waited_us = int(waiting.waited_us(interval).sum())
-    waited = waiting.slot.size, waited_us, roots or oldest(state, waiting.slot)
-    return Blocked("subscription", cause.word, UNKNOWN, NOBODY, blocking, interval, *waited, detail)
+    return Blocked(
+        "subscription", cause.word, UNKNOWN, NOBODY, blocking, interval, waiting.slot.size, waited_us, roots, detail
+    )
 
 
 def _waiting_in(situation: Situation) -> Waiters:
