@@ -113,7 +113,8 @@ class ReplayConfig:
         """The broker's limits: those of look-ahead only as far as the dispatcher of this release heeds them."""
         heeded = LOOK_AHEAD & self.profile.settings.keys()
         broker = {name: value for name, value in self.broker.items() if name in heeded or name not in LOOK_AHEAD}
-        limits = limits_of(broker, bool(heeded), self.profile.reads_past_replay)
+        profile = self.profile
+        limits = limits_of(broker, bool(heeded), profile.reads_past_replay, profile.unwritable_takes_nothing)
         if heeded != LOOK_AHEAD and limits.replay_per_subscription <= 0:
             # Whether other limits stand in for it is known of the draining dispatcher only (4.7, 6.2).
             return limits._replace(looks_ahead=False)

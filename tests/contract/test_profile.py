@@ -261,6 +261,13 @@ def test_reads_go_past_replay_from_a_release_of_a_branch_on(version: str, reads:
     assert profile_for(version, {}).reads_past_replay is reads
 
 
+@pytest.mark.parametrize(
+    ("version", "nothing"), [("4.2.5", False), ("5.0.0-M2", False), ("5.0.0", True), ("5.0.1", True)]
+)
+def test_a_connection_that_is_full_takes_nothing_from_a_release_on(version: str, nothing: bool) -> None:
+    assert profile_for(version, {}).unwritable_takes_nothing is nothing
+
+
 def test_reads_of_the_classic_dispatcher_go_past_replay() -> None:
     assert all(profile.reads_past_replay for profile in profiles().values() if profile.classic)
 

@@ -5,9 +5,10 @@ state still shows which entries waited, `attribution` counts them.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.durations import blocked_on_unacked_us, look_ahead_us, unserved_us
 from dispatch_audit.pipeline.replay.blocking.half_full import blocked_until_ts, note_half_full_consumer
@@ -69,6 +70,13 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: Trac
             wait["former"], wait["cause"] = Cause.READY, Cause.UNACKED_LIMIT_CONSUMER
             wait["cause_seq"], wait["cause_ts"] = point
             wait["unserved_since_ts"] = wait["unserved_since_ts"] or point.ts_us
+
+
+def may_be_unwritable(state: Seen, since_seq: int) -> NDArray[np.bool_]:
+    """Which consumers may have connections that take nothing: none of what they hold was acknowledged since a row."""
+    consumers: Any = state.consumers.view(np.ndarray)
+    unwritable: NDArray[np.bool_] = (consumers["held"] > 0) & (consumers["gave_up_seq"] <= since_seq)
+    return unwritable
 
 
 @compiled

@@ -13,7 +13,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED, note_reported
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED, may_be_unwritable, note_reported
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMoves
@@ -42,7 +42,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.seen import SeenByBlocking
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import common_of
 
 # Causes of a consumer; the others are causes of a hash.
@@ -243,6 +243,7 @@ class BlockingMonitor:
             return
         if (
             row["consumer"] == NOBODY
+            or (by_others and self._is_unwritable(state, row["consumer"], interval))
             or not self.intervals.is_known(interval)
             or self.intervals.is_found_later(interval)
         ):
@@ -263,6 +264,10 @@ class BlockingMonitor:
             moves = self.moves.of(row["hash"])
             origin = (row["passed_ts"], row["passed_by"], row["drained_from"], row["registered"], moves)
             self.starved.add(StarvedHash(row["hash"], row["consumer"], interval, row["waiting"], head, passed, *origin))
+
+    def _is_unwritable(self, state: Seen, consumer: int, interval: Interval) -> bool:
+        """Whether the broker may have sent a consumer nothing because its connection took nothing."""
+        return self.limits.unwritable_takes_nothing and bool(may_be_unwritable(state, interval.from_seq)[consumer])
 
 
 def _hash_wait(row: _Row, interval: Interval) -> Blocked:

@@ -24,6 +24,8 @@ class BrokerLimits(NamedTuple):
             4.0.13 and 4.2.4, and from then on heeds the limit of the subscription (6.2).
         reads_past_replay: whether the dispatcher of recently joined consumers reads on while nothing in replay can be
             sent (6.2, 6.4).
+        unwritable_takes_nothing: whether a consumer counts as one without permits while its connection is not
+            writable (3.12).
         replay_per_consumer: entries in replay, for each connected consumer.
         replay_per_subscription: entries in replay.
         unacked_per_consumer: unacknowledged messages of a consumer.
@@ -34,6 +36,7 @@ class BrokerLimits(NamedTuple):
 
     looks_ahead: bool
     reads_past_replay: bool
+    unwritable_takes_nothing: bool
     replay_per_consumer: int
     replay_per_subscription: int
     unacked_per_consumer: int
@@ -59,7 +62,12 @@ class BrokerLimits(NamedTuple):
         return min(unacked, default=None)
 
 
-def limits_of(broker: Mapping[str, object], looks_ahead: bool, reads_past_replay: bool = False) -> BrokerLimits:
+def limits_of(
+    broker: Mapping[str, object],
+    looks_ahead: bool,
+    reads_past_replay: bool = False,
+    unwritable_takes_nothing: bool = False,
+) -> BrokerLimits:
     """The limits in broker.conf; a setting that is absent, or not a number, is no limit.
 
     Args:
@@ -67,6 +75,7 @@ def limits_of(broker: Mapping[str, object], looks_ahead: bool, reads_past_replay
         looks_ahead: whether the dispatcher uses the limits of look-ahead: an older classic one does not, although its
             broker has the settings (6.2).
         reads_past_replay: whether it reads on while nothing in replay can be sent.
+        unwritable_takes_nothing: whether it sends nothing to a consumer whose connection cannot be written to.
     """
 
     def number(name: str) -> int:
@@ -76,6 +85,7 @@ def limits_of(broker: Mapping[str, object], looks_ahead: bool, reads_past_replay
     return BrokerLimits(
         looks_ahead=looks_ahead,
         reads_past_replay=reads_past_replay,
+        unwritable_takes_nothing=unwritable_takes_nothing,
         replay_per_consumer=number(f"{_LOOK_AHEAD}Consumer"),
         replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),
         unacked_per_consumer=number(f"{_UNACKED}Consumer"),

@@ -7,6 +7,7 @@
 | dispatch_rate_limit | only a timer of the broker ends a pause as long as that of a limit (contract 4.2, step 5d) |
 | lower_look_ahead_limit | replay has about the size that it had when the broker read on, and no row says the limit |
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
+| unwritable_connection | a connection that takes nothing more counts as no permits from 5.0.0 on (contract 3.12) |
 | slow_read | snapshots show a read under way, and sending went on: storage may have been slow |
 """
 
@@ -24,6 +25,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     shown_as_read,
     waiters,
 )
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable
 from dispatch_audit.pipeline.replay.blocking.half_full import may_be_half_full, uncounted_of_all
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back
@@ -42,6 +44,7 @@ UNSHOWN_RATE: Final = "dispatch_rate_limit"
 UNSHOWN_SUBSCRIPTION: Final = "unacked_limit_subscription"
 UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
 UNSHOWN_SLOW_READ: Final = "slow_read"
+UNSHOWN_UNWRITABLE: Final = "unwritable_connection"
 
 UNSHOWN: Final[Mapping[str, str]] = {
     UNSHOWN_UNACKED: "a limit of unacknowledged messages other than the claimed one may have blocked their consumers",
@@ -53,6 +56,10 @@ UNSHOWN: Final[Mapping[str, str]] = {
     UNSHOWN_SUBSCRIPTION: (
         "the subscription may have reached its limit of unacknowledged messages, and has not come down to half of it"
     ),
+    UNSHOWN_UNWRITABLE: (
+        "their consumers acknowledged nothing meanwhile, and may not have read from connections that were full: this "
+        "release sends nothing to those (#26630)"
+    ),
     UNSHOWN_SLOW_READ: "snapshots show a read under way all the time until sending went on: storage may have been slow",
 }
 """Why each may explain a stall, as a clause."""
@@ -63,6 +70,10 @@ _OF_REPLAY_MIN: Final = 100
 
 def unshown_limit(situation: Situation, parts: Divided) -> str:
     """The limit that no row shows and that may explain a stall; empty: there is none."""
+    if situation.limits.unwritable_takes_nothing:
+        unwritable = may_be_unwritable(situation.state, situation.interval.from_seq)
+        if parts.free.slot.size and bool(unwritable[parts.free.owner].all()):
+            return UNSHOWN_UNWRITABLE
     found = _of_counts(situation, parts)
     if found or situation.rates_are_said:
         return found
