@@ -49,7 +49,8 @@ MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
         "keys": Lack("the keys of the entries", "publishes or dispatches with their keys"),
         "consumers": Lack(
             "who was connected with which hashes",
-            "from the first join on, or the broker's statistics with hash ranges as snapshots",
+            "from the first join on, or the broker's statistics with hash ranges as snapshots (what is published after "
+            "the second one can be judged)",
         ),
         "dispatches": Lack("what was dispatched", "dispatches"),
         "publishes": Lack("what was published", "publishes"),
