@@ -26,13 +26,14 @@ LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
     ("version", "settings", "name"),
     [
         ("3.0.0", {}, "pulsar-3.0.0"),
-        ("3.0.6", {}, "pulsar-3.0.3"),
+        ("3.0.4", {}, "pulsar-3.0.3"),
+        ("3.0.6", {}, "pulsar-3.0.5"),
         ("3.0.13", {}, "pulsar-3.0.7"),
         ("3.0.14", {}, "pulsar-3.0.14"),
         ("3.1.2", {}, "pulsar-3.1.0"),
         ("3.1.3", {}, "pulsar-3.1.3"),
         ("3.2.0", {}, "pulsar-3.2.0"),
-        ("3.2.4", CLASSIC, "pulsar-3.2.1"),  # no such setting there
+        ("3.2.4", CLASSIC, "pulsar-3.2.3"),  # no such setting there
         ("3.3.1", {}, "pulsar-3.3.0"),
         ("3.3.6", {}, "pulsar-3.3.2"),
         ("4.0", {}, "pulsar-4.0.0"),
@@ -255,7 +256,16 @@ def test_a_read_looks_ahead_at_the_end_of_the_topic_up_to_a_release_of_each_bran
 
 @pytest.mark.parametrize(
     ("version", "reads"),
-    [("3.0.0", False), ("3.0.4", False), ("3.0.7", True), ("3.1.2", False), ("3.2.2", False), ("3.3.0", True)],
+    [
+        ("3.0.0", False),
+        ("3.0.4", False),
+        ("3.0.5", True),
+        ("3.0.7", True),
+        ("3.1.3", False),
+        ("3.2.2", False),
+        ("3.2.3", True),
+        ("3.3.0", True),
+    ],
 )
 def test_reads_go_past_replay_from_a_release_of_a_branch_on(version: str, reads: bool) -> None:
     assert profile_for(version, {}).reads_past_replay is reads
