@@ -89,6 +89,7 @@ _AFTER_KEY = {
     "size_bytes": _LONG,
     "batch_keys": ArrayType(_TEXT),
     "deliver_at_ms": _LONG,
+    "transaction": _TEXT,
     "consumer": _LONG,
     "consumer_name": _TEXT,
     "consumer_id": _LONG,

@@ -154,9 +154,11 @@ class Log:
         phases: str = "start end",
         ack_type: str = "individual",
         ack_set: Sequence[int] | None = None,
+        transaction: str | None = None,
     ) -> int:
         named = [dict(zip(("ledger_id", "entry_id", "ack_set"), (*_at(p), ack_set), strict=True)) for p in positions]
-        return self._write_phases("ack", phases, consumer=consumer, positions=named, ack_type=ack_type)
+        of_command: Columns = {"positions": named, "ack_type": ack_type, "transaction": transaction}
+        return self._write_phases("ack", phases, consumer=consumer, **of_command)
 
     def redeliver(self, consumer: int, *positions: Position) -> int:
         """Gives back the positions; all that the consumer holds if none is named."""

@@ -18,9 +18,9 @@ number 2.
     stats of c1 c2                               with the ranges of c1 and c2, which joined in this order
     claim setting=value ...                      trace.json says something else from here on than the broker has
     flow c1 5                                    c1 asks for messages
-    publish 1 2 h [batch 3] [delayed [2500ms]]                a minute unless it says how long
+    publish 1 2 h [batch 3] [delayed [2500ms]] [in T]         a minute unless it says how long; in: a transaction
     dispatch 1 2 c1 [of h]                       `of` names the key of an entry that was never published
-    ack 1 2 c1 [indexes 0,2]                     with indexes: these messages of the batch only
+    ack 1 2 c1 [indexes 0,2] [in T]              with indexes: these messages of the batch only
     nack 1 2 c1                                  also `redeliver-all c1`
     lose 4 [unnamed]                             the recorder drops the last 4 rows; unnamed: any events
     wait 10ms
@@ -190,7 +190,8 @@ class Story:
             self._entries[entry] = {**_position(entry), **batch}
             delay_ms = int(_after(words, "delayed").removesuffix("ms") or 60_000)
             due_ms = self._now_us // 1000 + delay_ms if "delayed" in words else None
-            self._write("publish", **self._entries[entry], deliver_at_ms=due_ms)
+            more: Columns = {"deliver_at_ms": due_ms, "transaction": _after(words, "in") or None}
+            self._write("publish", **self._entries[entry], **more)
 
     def do_dispatch(self, words: list[str]) -> None:
         entries, consumer = _named(words)
@@ -206,7 +207,12 @@ class Story:
             done = {int(index) for index in _after(words, "indexes").split(",")}
             size = self._entries[entries[0]]["batch_size"]
             positions[0]["ack_set"] = [sum(1 << index for index in range(size) if index not in done)]
-        self._write_sides("ack", words, consumer=_number(consumer), positions=positions, ack_type="individual")
+        columns: Columns = {
+            "positions": positions,
+            "ack_type": "individual",
+            "transaction": _after(words, "in") or None,
+        }
+        self._write_sides("ack", words, consumer=_number(consumer), **columns)
 
     def do_nack(self, words: list[str]) -> None:
         entries, consumer = _named(words)

@@ -47,7 +47,9 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         ack_completed(state, slot)
         return
     state.entries[slot].marks |= Mark.COUNT_LOST
-    if state.entries[slot].marks & Mark.ACKED != 0 and state.entries[slot].holder < 0:
+    in_transaction = events.words_left[i] < 0
+    settled = Mark.ACKED | Mark.IN_TRANSACTION if in_transaction else Mark.ACKED
+    if state.entries[slot].marks & settled != 0 and state.entries[slot].holder < 0:
         return
     state.checks.counts[ACKNOWLEDGEMENTS] += 1
     if state.entries[slot].holder >= 0:
@@ -66,10 +68,10 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
     else:
         state.entries[slot].marks |= Mark.SETTLING
     holder = state.entries[slot].holder
-    acknowledge(state, out, slot, point)
+    acknowledge(state, out, slot, point, in_transaction)
     if holder >= 0:
         note_capacity(state, out, holder, point, BY_ACK, rows.policy.report_min_us)
-    _deleted_at_cursor(state, out, slot, point, rows.policy)
+    _perhaps_deleted(state, out, slot, point, rows.policy)
 
 
 @compiled
@@ -81,7 +83,8 @@ def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
 
 
 @compiled
-def _deleted_at_cursor(state: State, out: Output, slot: int, point: TracePoint, policy: Policy) -> None:
+def _perhaps_deleted(state: State, out: Output, slot: int, point: TracePoint, policy: Policy) -> None:
+    """Moves mark-delete, and frees the entry, as far as it is deleted at the cursor."""
     common = state.common
     ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
     free_entry(state, slot)
@@ -102,7 +105,8 @@ def note_release(state: State, out: Output) -> None:
 def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     """ANDs one word of an ack set into the remaining messages of a batch; at zero the cursor deletes the entry (5.3).
 
-    The entry stays pending until it is acknowledged as a whole or mark-delete passes it.
+    The entry stays pending until it is acknowledged as a whole or mark-delete passes it. In a transaction it is pending
+    until all its messages are acknowledged; an abort sends it again also while it is (5.5).
     """
     state.common[0].acks_seen = 1
     events, entries = rows.events, state.entries
@@ -111,6 +115,10 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
         return
     entries[slot].marks |= Mark.COUNT_LOST
     word, words_left = events.word[i], events.words_left[i]
+    in_transaction = words_left < 0
+    if in_transaction:
+        words_left = ~words_left
+        entries[slot].marks |= Mark.VAGUE
     if entries[slot].words_at == UNKNOWN:
         count = word + words_left + 1
         entries[slot].words_at = state.common[0].words_used
@@ -134,5 +142,8 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     for at in range(first, first + count):
         if state.words[at] != 0:
             return
+    if in_transaction:
+        acknowledge(state, out, slot, point, True)
+        return
     delete_at_cursor(state, slot, point.ts_us)
-    _deleted_at_cursor(state, out, slot, point, rows.policy)
+    _perhaps_deleted(state, out, slot, point, rows.policy)

@@ -212,7 +212,8 @@ def needed(events: Events) -> tuple[int, int, int]:
                 ledgers, latest = ledgers + 1, ledger
         # At the first word of an ack set room is made for all its words.
         if events.code[row] in (Code.ACK_PART_START, Code.ACK_PART_END) and events.word[row] == 0:
-            words += int(events.words_left[row]) + 1
+            left = int(events.words_left[row])
+            words += (~left if left < 0 else left) + 1
     return entries, words, ledgers
 
 

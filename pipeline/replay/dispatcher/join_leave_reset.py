@@ -193,7 +193,7 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         entries[slot].sent_seq = UNKNOWN
         state.checks.evidence_seq[slot] = UNKNOWN
         entries[slot].words_at = UNKNOWN
-        entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED
+        entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED | Mark.IN_TRANSACTION
         entries[slot].marks |= Mark.BEFORE_RESET
     rewind(state)
     state.common[0].mark_delete_ledger = UNKNOWN

@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     add_pending,
     begin_waiting,
+    note_abort,
     remove_pending,
     return_and_wait,
 )
@@ -216,7 +217,10 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         at = entries[slot].hash_at
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
             state.hashes[at].owner = owner_of(state.routing, sticky_hash)
-        if _after_reset(state, events.ts_us[i]):
+        if events.words_left[i] < 0:
+            # Nobody sees it before its transaction commits, and nobody ever does if that is aborted.
+            entries[slot].marks |= Mark.IN_TRANSACTION
+        elif _after_reset(state, events.ts_us[i]):
             begin_waiting(state, slot, TracePoint(events.seq[i], events.ts_us[i]))
         else:
             # A reset to a later position skips it; only a dispatch shows that it has to be sent.
@@ -290,6 +294,7 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     """Checks the rules for a dispatch and applies it."""
     entries, consumer, policy = state.entries, sent.consumer, rows.policy
     point = TracePoint(sent.seq, sent.ts_us)
+    note_abort(state, slot)
     vague = _perhaps_returned(state, slot, sent, policy)
     check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
     if state.common[0].resetting == NO_RESET:

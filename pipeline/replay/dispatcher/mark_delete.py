@@ -144,7 +144,7 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             waited = entries[slot].marks & Mark.WAITING != 0
-            if entries[slot].marks & (Mark.ACKED | Mark.MAYBE_SKIPPED) == 0:
+            if entries[slot].marks & (Mark.ACKED | Mark.MAYBE_SKIPPED | Mark.IN_TRANSACTION) == 0:
                 _passed_by_broker(state, out, slot, point)
             stop_waiting(state, slot, point.ts_us)
             # The trace has no acknowledgement of a pending entry. It stays pending unless mark-delete was moved over it

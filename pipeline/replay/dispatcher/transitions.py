@@ -1,13 +1,15 @@
 """The transitions of an entry: the state that follows from each event in each state (contract 3, 4 and 5).
 
-    event              absent    waiting   pending   acked     sent again  before reset  contract
-    publish            waiting   -         -         -         -           -             4.2
-    dispatch           pending   pending   pending   again     again       pending       4.10
-    ack                acked     acked     acked     -         acked       acked         5.1, 5.2
-    redeliver          -         -         waiting   -         acked       -             5.6
-    leave              -         -         waiting   -         acked       -             3.6
-    reset              -         before    before    before    before      -             5.10
-    mark-delete moves  -         acked     -         absent    acked       -             3.11, 5.10
+    event               absent    waiting   pending   acked     sent again  unsure   contract
+    publish             waiting   -         -         -         -           -        4.2
+    publish in a txn    unsure    -         -         -         -           -        9.3, E11
+    dispatch            pending   pending   pending   again     again       pending  4.10
+    ack                 acked     acked     acked     -         acked       acked    5.1, 5.2
+    ack in a txn        unsure    unsure    unsure    -         acked       unsure   5.5
+    redeliver           -         -         waiting   -         acked       -        5.6
+    leave               -         -         waiting   -         acked       -        3.6
+    reset               -         unsure    unsure    unsure    unsure      -        5.10
+    mark-delete moves   -         acked     -         absent    acked       -        3.11, 5.10
 
 A dash leaves the entry as it was: an event that the state does not allow changes nothing. `redeliver` and `leave` are
 those of the holder. Acknowledgements move mark-delete up to the first entry that is not acked; an administrator or the
@@ -21,7 +23,7 @@ How the states show in a slot:
     acked         ACKED and no holder; it keeps its slot while mark-delete is below, or its ack is SETTLING, or for as
                   long as a read in flight may send it (`entries.free_entry`)
     sent again    ACKED and a holder: a dispatch that rule early_duplicate reports
-    before reset  BEFORE_RESET: known before the last reset; no row says whether it waits
+    unsure        BEFORE_RESET, IN_TRANSACTION: no row says whether it waits
 """
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
@@ -31,7 +33,7 @@ from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messa
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
-from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
+from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US, State
@@ -49,7 +51,7 @@ _UNTIL_SENT = (
     | Mark.REDELIVERED
     | Mark.COUNT_LOST
     | Mark.VAGUE
-    | Mark.BEFORE_RESET
+    | UNSURE
     | Mark.IN_BACKLOG
     | Mark.SENT_EARLY
 )
@@ -258,12 +260,28 @@ def return_to_replay(state: State, out: Output, slot: int, point: TracePoint, en
 
 
 @compiled
-def acknowledge(state: State, out: Output, slot: int, point: TracePoint) -> None:
-    """Acknowledges a whole entry: it is deleted at the cursor and no longer pending."""
+def acknowledge(state: State, out: Output, slot: int, point: TracePoint, in_transaction: bool) -> None:
+    """Acknowledges a whole entry: it is no longer pending, and deleted at the cursor.
+
+    In a transaction only the commit deletes it, and an abort sends it again (5.5). No row shows either.
+    """
     note_unsent(state, out, slot)
     if state.entries[slot].holder >= 0:
         remove_pending(state, out, slot, point, BY_ACK)
-    delete_at_cursor(state, slot, point.ts_us)
+    if not in_transaction:
+        delete_at_cursor(state, slot, point.ts_us)
+        return
+    stop_waiting(state, slot, point.ts_us)
+    state.entries[slot].words_at = UNKNOWN
+    state.entries[slot].marks |= Mark.IN_TRANSACTION | Mark.SENT
+
+
+@compiled
+def note_abort(state: State, slot: int) -> None:
+    """Counts what a dispatch shows: the abort of the transaction in which an entry was acknowledged has returned it."""
+    if state.entries[slot].marks & (Mark.IN_TRANSACTION | Mark.SENT) == Mark.IN_TRANSACTION | Mark.SENT:
+        state.entries[slot].redelivered += 1
+        state.entries[slot].marks |= Mark.COUNT_LOST
 
 
 @compiled
@@ -278,7 +296,7 @@ def ack_completed(state: State, slot: int) -> None:
 def delete_at_cursor(state: State, slot: int, ts: int) -> None:
     """Deletes an entry at the cursor: all its messages are acknowledged. A pending entry stays pending."""
     entries = state.entries
-    if entries[slot].marks & (Mark.RETURNED | Mark.BEFORE_RESET) != 0:
+    if entries[slot].marks & (Mark.RETURNED | UNSURE) != 0:
         entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
         entries[slot].sent_ts = ts
     stop_waiting(state, slot, ts)

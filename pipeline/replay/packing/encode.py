@@ -77,7 +77,7 @@ def encoded_events(batch: pa.RecordBatch, profile: Profile, digested: bool = Fal
         key_id=key_id,
         value=_values(batch, code),
         word=_words(batch, code),
-        words_left=np.zeros(size, dtype=np.int32),
+        words_left=-pc.is_valid(batch.column("transaction")).to_numpy(zero_copy_only=False).astype(np.int32),
     )
     note_gaps(batch, events)
     return events
@@ -166,6 +166,7 @@ def with_positions(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArr
     partial = at[(words[position] > 0) & np.isin(exploded.code[at], [Code.ACK_START, Code.ACK_END])]
     exploded.code[partial] += Code.ACK_PART_START - Code.ACK_START
     exploded.word[at] = within.astype(np.int32)
-    exploded.words_left[at] = (width[position] - 1 - within).astype(np.int32)
+    left = (width[position] - 1 - within).astype(np.int32)
+    exploded.words_left[at] = np.where(exploded.words_left[at] < 0, ~left, left)
     exploded.value[at[words[position] > 0]] = integers(pc.list_flatten(sets))
     return exploded, source

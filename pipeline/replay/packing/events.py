@@ -76,7 +76,8 @@ class Events(NamedTuple):
         word: for a partial ack the index of that word; for a dispatch the redelivery count, -1 where it is not
             recorded; for a delayed publish the time from the row to `deliver_at_ms`, in milliseconds (`NEVER_DUE`: as
             long as a word reaches, or longer); 0 elsewhere.
-        words_left: for a partial ack the number of words of the same ack set that follow; 0 elsewhere.
+        words_left: for a partial ack the number of words of the same ack set that follow; 0 elsewhere. In a transaction
+            -1 minus that number, for a publish and for each ack.
     """
 
     code: Column

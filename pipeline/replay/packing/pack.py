@@ -46,6 +46,7 @@ COLUMNS = (
     "producer_name",
     "sequence_id",
     "deliver_at_ms",
+    "transaction",
     "consumer",
     "consumer_name",
     "redelivery_count",

@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import check_limit_of_consumer
 from dispatch_audit.pipeline.replay.rules.limit_of_subscription import check_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY
@@ -168,8 +168,9 @@ def _is_settled(marks: int) -> bool:
     """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
     if marks & Mark.PASSED != 0:
         return marks & Mark.SENT != 0
-    # A read in flight may have had an entry that was returned, or not sent since a reset, when it was acknowledged.
-    return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | Mark.BEFORE_RESET) == 0
+    # A read in flight may have had an entry that was returned, or of which no row says where it was, when it was
+    # acknowledged.
+    return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | UNSURE) == 0
 
 
 @compiled

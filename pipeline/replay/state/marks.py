@@ -28,11 +28,14 @@ class _Marks(NamedTuple):
     BEFORE_RESET: int = 1048576  # known before the last seek, unload or transfer, and not sent since
     IN_BACKLOG: int = 2097152  # it began to wait after entries that the broker had not read
     DUE: int = 4194304  # DELAYED, and the time of its delivery has come
+    IN_TRANSACTION: int = 16777216  # published or acknowledged in one, and not sent since: no row says how it ended
     SENT_EARLY: int = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again
 
 
 Mark: Final = _Marks()
 
+UNSURE: Final = Mark.BEFORE_RESET | Mark.IN_TRANSACTION
+"""No row says whether an entry with one of these marks waits: only a dispatch shows that it had to be sent."""
 NOT_DUE: Final = Mark.DELAYED | Mark.SENT | Mark.DUE
 """An entry whose marks among these are DELAYED alone may not be delivered yet."""
 TRACKED: Final = Mark.DELAYED | Mark.SENT

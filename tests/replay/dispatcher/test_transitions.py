@@ -10,12 +10,12 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher import transitions
 from dispatch_audit.pipeline.replay.packing.packed_batch import merged
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
 # Consumer 2 owns the hash of the entry, which is 1:1; that it holds 1:0 keeps mark-delete below.
 OWNER, OTHER, BACK_AFTER_RESET = 2, 1, 3
-COLUMNS: Final = ("absent", "waiting", "pending", "acked", "again", "before")
+COLUMNS: Final = ("absent", "waiting", "pending", "acked", "again", "unsure")
 
 
 def _cells() -> list[tuple[str, str, str]]:
@@ -25,7 +25,7 @@ def _cells() -> list[tuple[str, str, str]]:
     for line in lines[first + 1 :]:
         if not line.strip():
             return cells
-        event, rest = line[:23].strip(), line[23:].split()
+        event, rest = line[:24].strip(), line[24:].split()
         cells += [(event, state, leads_to) for state, leads_to in zip(COLUMNS, rest, strict=False)]
     raise AssertionError("the table has no end")
 
@@ -44,7 +44,7 @@ def _in_state(state: str) -> Log:
         log.ack(OWNER, 1)
     if state == "again":
         log.dispatch(OWNER, 1, LOW)
-    if state == "before":
+    if state == "unsure":
         log.reset("unload")
         log.join(BACK_AFTER_RESET)
     log.now_us += 10 * SKEW_US
@@ -55,6 +55,8 @@ EVENTS: Final[dict[str, Callable[[Log, int], object]]] = {
     "publish": lambda log, consumer: log.publish(1, LOW),
     "dispatch": lambda log, consumer: log.dispatch(consumer, 1, LOW),
     "ack": lambda log, consumer: log.ack(consumer, 1),
+    "publish in a txn": lambda log, consumer: log.publish(1, LOW, transaction="(0,1)"),
+    "ack in a txn": lambda log, consumer: log.ack(consumer, 1, transaction="(0,1)"),
     "redeliver": lambda log, consumer: log.redeliver(consumer, 1),
     "leave": lambda log, consumer: log.leave(consumer),
     "reset": lambda log, consumer: log.reset("unload"),
@@ -79,9 +81,7 @@ def _state_of(log: Log) -> str:
     if held:
         return "again" if marks & Mark.ACKED else "pending"
     return next(
-        name
-        for mark, name in ((Mark.ACKED, "acked"), (Mark.WAITING, "waiting"), (Mark.BEFORE_RESET, "before"))
-        if marks & mark
+        name for mark, name in ((Mark.ACKED, "acked"), (Mark.WAITING, "waiting"), (UNSURE, "unsure")) if marks & mark
     )
 
 
@@ -93,7 +93,7 @@ def test_a_log_leads_to_the_state(state: str) -> None:
 @pytest.mark.parametrize(("event", "state", "leads_to"), _cells())
 def test_the_event_leads_where_the_table_says(event: str, state: str, leads_to: str) -> None:
     log = _in_state(state)
-    consumer = BACK_AFTER_RESET if state == "before" else OWNER
+    consumer = BACK_AFTER_RESET if state == "unsure" else OWNER
 
     EVENTS[event](log, consumer)
 

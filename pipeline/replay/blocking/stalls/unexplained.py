@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import may_paus
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom, waits_for_read
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_SLOW_READ, unshown_limit
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
@@ -119,7 +119,7 @@ def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
 def _backlog_is_known(situation: Situation, waiting: Waiters) -> bool:
     """Whether rows show where all entries are that could hold back what waits.
 
-    Entries that were known before the last reset, or that an administrator may have skipped, may wait since: consumers
+    Entries from before the last reset, in a transaction, or that an administrator may have skipped, may wait: consumers
     that joined after a reset wait for them (6.1), and all of them count for the look-ahead limit (4.7).
     """
     state, reported = situation.state, situation.reported
@@ -136,10 +136,10 @@ def _backlog_is_known(situation: Situation, waiting: Waiters) -> bool:
     if situation.held_back.applies and skip_begun_ts > situation.interval.from_ts:
         # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
         return False
-    before_reset = int(np.count_nonzero(marks & (Mark.BEFORE_RESET | Mark.ACKED) == Mark.BEFORE_RESET))
-    if before_reset > 0 and situation.held_back.applies:
+    unsure = int(np.count_nonzero((marks & UNSURE != 0) & (marks & Mark.ACKED == 0)))
+    if unsure > 0 and situation.held_back.applies:
         return False
     limit = situation.look_ahead_limit
-    if limit is None or (before_reset == 0 and not may_be_skipped(state, waiting, reported).any()):
+    if limit is None or (unsure == 0 and not may_be_skipped(state, waiting, reported).any()):
         return True
-    return before_reset + waiting.slot.size < limit
+    return unsure + waiting.slot.size < limit

@@ -8,6 +8,7 @@
 | lower_look_ahead_limit | replay has about the size that it had when the broker read on, and no row says the limit |
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
 | unwritable_connection | a connection that takes nothing more counts as no permits from 5.0.0 on (contract 3.12) |
+| open_transaction | nothing is read beyond the first message of a transaction that has not ended (contract 9.3, E11) |
 | slow_read | snapshots show a read under way, and sending went on: storage may have been slow |
 """
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.blocking.attribution import (
     Interval,
     Waiters,
+    are_before,
     at_position,
     joined,
     shown_as_read,
@@ -33,8 +35,9 @@ from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import look_ahead_reached, replay_before
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US, PERIOD_US
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
-from dispatch_audit.pipeline.replay.state.records import NOBODY, record_of
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
@@ -43,6 +46,7 @@ UNSHOWN_IN_REPLAY: Final = "look_ahead_limit"
 UNSHOWN_RATE: Final = "dispatch_rate_limit"
 UNSHOWN_SUBSCRIPTION: Final = "unacked_limit_subscription"
 UNSHOWN_LOOK_AHEAD: Final = "lower_look_ahead_limit"
+UNSHOWN_TRANSACTION: Final = "open_transaction"
 UNSHOWN_SLOW_READ: Final = "slow_read"
 UNSHOWN_UNWRITABLE: Final = "unwritable_connection"
 
@@ -60,6 +64,7 @@ UNSHOWN: Final[Mapping[str, str]] = {
         "their consumers acknowledged nothing meanwhile, and may not have read from connections that were full: this "
         "release sends nothing to those (#26630)"
     ),
+    UNSHOWN_TRANSACTION: "what could be sent comes after messages of a transaction that may not have ended",
     UNSHOWN_SLOW_READ: "snapshots show a read under way all the time until sending went on: storage may have been slow",
 }
 """Why each may explain a stall, as a clause."""
@@ -74,10 +79,21 @@ def unshown_limit(situation: Situation, parts: Divided) -> str:
         unwritable = may_be_unwritable(situation.state, situation.interval.from_seq)
         if parts.free.slot.size and bool(unwritable[parts.free.owner].all()):
             return UNSHOWN_UNWRITABLE
+    if _follows_a_transaction(situation.state, parts.free):
+        return UNSHOWN_TRANSACTION
     found = _of_counts(situation, parts)
     if found or situation.rates_are_said:
         return found
     return UNSHOWN_RATE if _is_pause_of_a_rate(situation.state, situation.interval) else ""
+
+
+def _follows_a_transaction(state: Seen, free: Waiters) -> bool:
+    """Whether all that could be sent comes after an unread entry of a transaction, which may be open."""
+    entries: Any = state.entries.view(np.ndarray)
+    unread = entries["marks"] & (Mark.IN_TRANSACTION | Mark.SENT | Mark.READ) == Mark.IN_TRANSACTION
+    unread &= entries["ledger"] != UNKNOWN
+    first = min(entries[["ledger", "entry"]][unread].tolist(), default=None)
+    return first is not None and not bool(are_before(state, free.slot, first).any())
 
 
 def _of_counts(situation: Situation, parts: Divided) -> str:

@@ -6,7 +6,21 @@ final class Rows {
     }
 
     /** The part of a message's metadata that a trace keeps. */
-    record Message(Group topic, Keys.Key key, int batchSize, String producer, long sequenceId, long deliverAtMs) {
+    record Message(Group topic, Keys.Key key, int batchSize, String producer, long sequenceId, long deliverAtMs,
+                   Transaction transaction) {
+    }
+
+    /** A transaction's id, which the broker writes as (most,least). */
+    record Transaction(long mostBits, long leastBits) {
+        private static final byte[] NAME = JsonLine.bytesOf(",\"transaction\":\"(");
+        private static final byte[] END = JsonLine.bytesOf(")\"");
+
+        /** The column of a row about it; nothing where there is none. */
+        static void write(JsonLine line, Transaction transaction) {
+            if (transaction != null) {
+                line.raw(NAME).number(transaction.mostBits).raw(',').number(transaction.leastBits).raw(END);
+            }
+        }
     }
 
     /** Position of an entry, or of a part of a batch. */
@@ -57,6 +71,7 @@ final class Rows {
             if (message.deliverAtMs() > 0) {
                 line.raw(DELIVER_AT).number(message.deliverAtMs());
             }
+            Transaction.write(line, message.transaction());
         }
     }
 
@@ -139,24 +154,26 @@ final class Rows {
         private final byte[] head;
         private final byte[] type;
         private final Position[] positions;
+        private final Transaction transaction;
 
         private OfPositions(Moment moment, RecordedConsumer consumer, Event event, byte[] head, byte[] type,
-                            Position[] positions) {
+                            Position[] positions, Transaction transaction) {
             super(moment, consumer.group(), event);
             this.consumer = consumer;
             this.head = head;
             this.type = type;
             this.positions = positions;
+            this.transaction = transaction;
         }
 
         static OfPositions ack(Moment moment, RecordedConsumer consumer, boolean end, boolean cumulative,
-                               Position[] positions) {
+                               Position[] positions, Transaction transaction) {
             return new OfPositions(moment, consumer, Event.ACK, end ? ACK_END : ACK_START,
-                    cumulative ? CUMULATIVE : INDIVIDUAL, positions);
+                    cumulative ? CUMULATIVE : INDIVIDUAL, positions, transaction);
         }
 
         static OfPositions redeliver(Moment moment, RecordedConsumer consumer, Position[] positions) {
-            return new OfPositions(moment, consumer, Event.REDELIVER, REDELIVER, new byte[0], positions);
+            return new OfPositions(moment, consumer, Event.REDELIVER, REDELIVER, new byte[0], positions, null);
         }
 
         @Override
@@ -179,6 +196,7 @@ final class Rows {
                 line.raw('}');
             }
             line.raw(']');
+            Transaction.write(line, transaction);
         }
     }
 

@@ -49,7 +49,9 @@ final class Traffic {
         }
         String name = recording.leavesOut(Settings.PRODUCER_NAME) ? null : producer.getProducerName();
         context.setProperty(MESSAGE, new Rows.Message(topic, Keys.Key.of(metadata), metadata.getNumMessagesInBatch(), name,
-                metadata.getSequenceId(), metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0));
+                metadata.getSequenceId(), metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0,
+                metadata.hasTxnidMostBits()
+                        ? new Rows.Transaction(metadata.getTxnidMostBits(), metadata.getTxnidLeastBits()) : null));
     }
 
     void published(long ledgerId, long entryId, Topic.PublishContext context) {
@@ -94,7 +96,9 @@ final class Traffic {
         if (command.getMessageIdsCount() > 0) {
             recording.put(Rows.OfPositions.ack(recording.now(), consumer, end,
                     command.getAckType() == CommandAck.AckType.Cumulative,
-                    positions(command.getMessageIdsCount(), command::getMessageIdAt)));
+                    positions(command.getMessageIdsCount(), command::getMessageIdAt),
+                    command.hasTxnidMostBits()
+                            ? new Rows.Transaction(command.getTxnidMostBits(), command.getTxnidLeastBits()) : null));
         }
     }
 
