@@ -36,6 +36,8 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
     state.consumers[consumer].unacked += messages
     if state.entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
         state.consumers[consumer].maybe_skipped += messages
+        # What it gives back the broker may count on.
+        state.consumers[consumer].uncounted += max(messages, 0)
     common[0].unacked += messages
     common[0].blocked_on_unacked = _blocked(common[0].unacked, common[0].unacked_limit, common[0].blocked_on_unacked)
     common[0].full = _blocked(common[0].unacked, common[0].subscription_max, common[0].full)

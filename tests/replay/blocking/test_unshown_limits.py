@@ -163,6 +163,22 @@ def test_the_broker_may_count_on_what_was_skipped_while_it_was_held(skips: bool,
     assert [found for found in unshown(log) if found == "violation"] == expected
 
 
+@pytest.mark.parametrize(("skips", "expected"), [(True, []), (False, ["violation"])])
+def test_the_broker_may_count_on_what_a_read_in_flight_sent_after_a_skip(skips: bool, expected: list[str]) -> None:
+    log = two()
+    say(log, **{PER_CONSUMER: 5})
+    for entry in range(5):
+        log.publish(entry, HIGH)
+    if skips:
+        log.reset("skip")
+    for entry in range(5):
+        log.dispatch(1, entry, HIGH)
+    log.redeliver(1, *range(5))
+    log.ack(1, *range(5))
+    waits_for_long(log, 5, HIGH)
+    assert [found for found in unshown(log) if found == "violation"] == expected
+
+
 @pytest.mark.parametrize(
     ("left_us", "expected"), [(SECOND_US // 2, "not_provable unacked_limit_consumer"), (2 * SECOND_US, "violation")]
 )
