@@ -101,10 +101,10 @@ def stand_again(state: State, setting: str) -> None:
     state.limits.claims[limited : limited + 1] = CLAIM.new(1)
     if limited == OF_CONSUMER:
         seen["stood"] = 0
-        for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood"):
+        for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood", "most_full"):
             state.limits.consumers.view(np.ndarray)[name] = 0
     else:
-        seen["full_since_ts"] = seen["passed_at"] = seen["held_at"] = 0
+        seen["full_since_ts"] = 0
         record_of(state.common, COMMON)["full"] = 0
 
 

@@ -4,7 +4,15 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
-from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, HELD_BACK_US, count_pass, weigh
+from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
+    FAR,
+    HELD_BACK_US,
+    count_held_back,
+    count_pass,
+    forget_held_back,
+    note_kept,
+    weigh,
+)
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, Output
@@ -69,8 +77,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
         if limits[consumer].full_ts > 0 and sent.ts_us - limits[consumer].full_ts > IN_FLIGHT_US:
             # It has been at the limit for longer than any read that may have batches for it: what was taken for holding
             # back was something else.
-            claims[OF_CONSUMER].held_back = 0
-            claims[OF_CONSUMER].kept_from_seq = 0
+            forget_held_back(state, OF_CONSUMER)
         _note_held_back(state, slot, sent)
         return
     claims[OF_CONSUMER].beyond += 1
@@ -79,7 +86,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
     limits[consumer].stood = 1 if stood and limits[consumer].largest == 1 else 0
     if limits[consumer].passing == 0:
         limits[consumer].passing = 1
-        count_pass(state, OF_CONSUMER, sent)
+        count_pass(state, OF_CONSUMER, sent, _certainly_unacked(state, consumer) + 1)
     if messages > claims[OF_CONSUMER].most:
         claims[OF_CONSUMER].most = messages
         state.limits.common[0].most_by = consumer
@@ -102,21 +109,11 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
         limits[sent.consumer].stood = 0
         if _stood(state, slot, sent, freed_ts):
             state.limits.common[0].stood += 1
-            _note_kept(state, state.limits.claims[OF_CONSUMER].passed_seq - 1, sent.seq)
+            note_kept(state, OF_CONSUMER, state.limits.claims[OF_CONSUMER].passed_seq - 1, sent.seq)
         return
     since = max(limits[sent.consumer].freed_from_ts, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
     if freed_ts - since >= HELD_BACK_US:
-        state.limits.claims[OF_CONSUMER].held_back += 1
-        _note_kept(state, sent.seq, sent.seq)
-
-
-@compiled
-def _note_kept(state: SeenByLimits, since_seq: int, seq: int) -> None:
-    """Notes that consumers certainly had their limit between two rows."""
-    claims = state.limits.claims
-    claims[OF_CONSUMER].kept_to_seq = seq
-    if claims[OF_CONSUMER].kept_from_seq == 0:
-        claims[OF_CONSUMER].kept_from_seq = since_seq
+        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full, sent.seq)
 
 
 @compiled
@@ -146,6 +143,8 @@ def note_at_limit(state: SeenByLimits, consumer: int, ts: int) -> None:
         if limits[consumer].full_ts == 0:
             limits[consumer].full_ts = ts
             limits[consumer].freed_from_ts = 0
+            limits[consumer].most_full = 0
+        limits[consumer].most_full = max(limits[consumer].most_full, state.consumers[consumer].unacked)
         if not _may_have_permits(state, consumer):
             limits[consumer].freed_from_ts = 0
         elif limits[consumer].freed_from_ts == 0:

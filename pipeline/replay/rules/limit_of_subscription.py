@@ -2,7 +2,7 @@
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
-from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, HELD_BACK_US, count_pass, weigh
+from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, HELD_BACK_US, count_held_back, count_pass, weigh
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
@@ -56,21 +56,10 @@ def note_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sent
     claims[OF_SUBSCRIPTION].beyond += 1
     if seen[0].passing == 0:
         seen[0].passing = 1
-        count_pass(state, OF_SUBSCRIPTION, sent)
-        _note_passed_at(state, common[0].unacked)
+        count_pass(state, OF_SUBSCRIPTION, sent, common[0].unacked)
     messages = common[0].unacked + state.entries[slot].messages
     claims[OF_SUBSCRIPTION].most = max(claims[OF_SUBSCRIPTION].most, messages)
     weigh(state, out, OF_SUBSCRIPTION, sent, common[0].unacked >= FAR * common[0].subscription_max, 0)
-
-
-@compiled
-def _note_passed_at(state: SeenByLimits, unacked: int) -> None:
-    """Notes at how many messages the subscription was read for; being held back at as many shows a higher limit."""
-    seen = state.limits.common
-    seen[0].passed_at = min(seen[0].passed_at, unacked) if seen[0].passed_at > 0 else unacked
-    if seen[0].held_at >= seen[0].passed_at:
-        state.limits.claims[OF_SUBSCRIPTION].held_back = 0
-        seen[0].held_at = 0
 
 
 @compiled
@@ -123,15 +112,10 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         seen[0].passing = 0
         seen[0].unread_ledger = UNKNOWN
     elif not full and seen[0].full_since_ts > 0:
-        claims, since_ts = state.limits.claims, ts - HELD_BACK_US
-        at_limit = seen[0].passed_at == 0 or seen[0].most_full < seen[0].passed_at
+        since_ts = ts - HELD_BACK_US
         was_full = seen[0].full_since_ts <= since_ts and seen[0].passing == 0
-        if was_full and at_limit and _is_any_unread(state, since_ts):
-            claims[OF_SUBSCRIPTION].held_back += 1
-            seen[0].held_at = max(seen[0].held_at, seen[0].most_full)
-            claims[OF_SUBSCRIPTION].kept_to_seq = common[0].last_dispatch_seq
-            if claims[OF_SUBSCRIPTION].held_back == 1:
-                claims[OF_SUBSCRIPTION].kept_from_seq = common[0].last_dispatch_seq
+        if was_full and _is_any_unread(state, since_ts):
+            count_held_back(state, OF_SUBSCRIPTION, seen[0].most_full, common[0].last_dispatch_seq)
         seen[0].full_since_ts = 0
     if full:
         seen[0].most_full = max(seen[0].most_full, common[0].unacked)

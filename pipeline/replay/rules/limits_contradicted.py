@@ -28,12 +28,48 @@ this 0 to 5 times.
 
 
 @compiled
-def count_pass(state: SeenByLimits, limited: int, sent: Dispatch) -> None:
-    """Counts a dispatch with which more is sent than a limit and batches allow."""
+def count_pass(state: SeenByLimits, limited: int, sent: Dispatch, explained_from: int) -> None:
+    """Counts a dispatch with which more is sent than a limit and batches allow.
+
+    A limit of `explained_from` explains it. Where the broker held back at as many messages, that limit explains it too.
+    """
     claims = state.limits.claims
     claims[limited].passes += 1
     if claims[limited].passes == 1:
         claims[limited].passed_seq = sent.seq
+        claims[limited].passes_from = explained_from
+    claims[limited].passes_from = min(claims[limited].passes_from, explained_from)
+    if claims[limited].held_at >= claims[limited].passes_from:
+        forget_held_back(state, limited)
+
+
+@compiled
+def forget_held_back(state: SeenByLimits, limited: int) -> None:
+    """Forgets what was taken for holding back at a limit: it was something else."""
+    claims = state.limits.claims
+    claims[limited].held_back = 0
+    claims[limited].held_at = 0
+    claims[limited].kept_from_seq = 0
+
+
+@compiled
+def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> None:
+    """Counts a time at the limit, with so many messages, after which the dispatch `seq` shows that it held back."""
+    claims = state.limits.claims
+    if 0 < claims[limited].passes_from <= most:
+        return
+    claims[limited].held_back += 1
+    claims[limited].held_at = max(claims[limited].held_at, most)
+    note_kept(state, limited, seq, seq)
+
+
+@compiled
+def note_kept(state: SeenByLimits, limited: int, since_seq: int, seq: int) -> None:
+    """Notes that the broker certainly had a limit between two rows."""
+    claims = state.limits.claims
+    claims[limited].kept_to_seq = seq
+    if claims[limited].kept_from_seq == 0:
+        claims[limited].kept_from_seq = since_seq
 
 
 @compiled

@@ -83,6 +83,7 @@ CONSUMER_LIMIT = RecordKind(
         "freed_from_ts": 0,  # since when it was there and had permits; 0: it has had none since
         "passing": 0,  # since it reached its limit it has been sent more than batches explain
         "stood": 0,  # it was held back at its limit for long before the one dispatch that passed it
+        "most_full": 0,  # the most messages since it reached its limit
     },
     lasting={
         "largest": 0,  # the most messages in an entry that it was sent
@@ -102,6 +103,8 @@ CLAIM = RecordKind(
         "held_back": 0,  # how often the broker held back at it
         "passed_seq": 0,  # the first dispatch beyond it
         "most": 0,  # messages
+        "passes_from": 0,  # the lowest limit that explains any of these times; 0: there was none
+        "held_at": 0,  # the most messages at which the broker held back: its limit is no higher
         "contradicted_seq": 0,  # the dispatch that completed the evidence against it
         "contradicted_ts": 0,
     },
@@ -121,8 +124,6 @@ LIMIT = RecordKind(
     lasting={
         "stood": 0,  # how often a consumer was passed by a message between two times of being held back
         "most_by": 0,  # the consumer that was sent the most
-        "passed_at": 0,  # the fewest messages at which more was read than one read explains; 0: none was
-        "held_at": 0,  # the most messages at which the subscription was held back
     },
 )
 

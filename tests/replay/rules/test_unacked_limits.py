@@ -82,6 +82,28 @@ def test_a_broker_that_holds_back_at_a_limit_three_times_keeps_it(log: Log, held
     assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [expected] * 2
 
 
+@pytest.mark.parametrize(("messages", "severity"), [(1, "violation"), (5, "not_provable")])
+def test_where_batches_took_a_consumer_further_a_higher_limit_may_have_held_it_back(
+    log: Log, messages: int, severity: str
+) -> None:
+    """It is held back at four messages or at eight, before and after; six are below a limit of seven or eight."""
+    for entry in (0, 5, 20, 25):
+        send(log, range(entry, entry + 3))
+        log.publish(entry + 3, batch_size=messages)
+        log.dispatch(1, entry + 3)
+        log.publish(entry + 4)
+        log.now_us += HELD_BACK_US
+        log.ack(1, *range(entry, entry + 4))
+        log.dispatch(1, entry + 4)
+        log.ack(1, entry + 4)
+        if entry == 5:
+            send(log, range(10, 14))
+            log.now_us += 10 * HELD_BACK_US
+            send(log, range(14, 16))
+            log.ack(1, *range(10, 16))
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [severity] * 2
+
+
 @pytest.mark.parametrize(("permits", "severity"), [(100, "violation"), (0, "not_provable")])
 def test_a_consumer_that_has_no_permits_does_not_wait_for_its_limit(log: Log, permits: int, severity: str) -> None:
     # It asks for as much as it was sent, and only when it acknowledges; `permits` are those that it has besides.
