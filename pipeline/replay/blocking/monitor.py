@@ -43,7 +43,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, common_of
 
 # Causes of a consumer; the others are causes of a hash.
 _CONSUMER_CAUSES: Final = (Cause.NO_PERMITS, Cause.UNACKED_LIMIT_CONSUMER)
@@ -250,8 +250,8 @@ class BlockingMonitor:
             return
         head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])
         passed_over_us = row["passed_ts"] - interval.from_ts - row["unavailable_us"]
-        if by_others:
-            # Snapshots may show that it had no permits although rows grant some.
+        if by_others or common_of(state)["permits_known_by"] == BY_SNAPSHOTS:
+            # Snapshots may show that it had no permits although rows grant some, or no row says which it got since.
             passed_over_us = min(passed_over_us, row["passed_ts"] - self.reports.without_permits_us(row["consumer"]))
         if by_others or state.consumers[row["consumer"]].uncounted > 0:
             # For one that is blocked the broker does not read, although it may send it something (4.2, 4.8). If it

@@ -310,6 +310,25 @@ def test_who_had_no_permits_passed_nothing_over() -> None:
     assert replayed(log.rows).weighed == {}
 
 
+@pytest.mark.parametrize(("permits", "weighed"), [(5, {("draining_stuck", "violation"): 1}), (0, {})])
+def test_between_snapshots_without_permits_nothing_is_passed_over(
+    permits: int, weighed: dict[tuple[str, str], int]
+) -> None:
+    """Its few permits come and go: each dispatch shows that it had one, and each snapshot that it had no more."""
+    log = Log()
+    log.join(1)
+    log.publish(0, LOW)
+    log.dispatch(1, 0, LOW)
+    log.join(2)
+    log.publish(1, LOW)
+    log.ack(1, 0)
+    for entry in range(2, 10):
+        log.snapshot(reported(1, available_permits=5), reported(2, available_permits=permits))
+        log.now_us += SECOND_US // 4
+        send_others(log, range(entry, entry + 1))
+    assert replayed(log.rows).weighed == weighed
+
+
 def test_a_hash_that_still_drains_is_not_passed_over() -> None:
     log = Log()
     log.join(1)
