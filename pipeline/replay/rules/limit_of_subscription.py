@@ -2,7 +2,13 @@
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
-from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, HELD_BACK_US, count_held_back, count_pass, weigh
+from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
+    FAR,
+    HELD_BACK_US,
+    count_held_back,
+    count_pass,
+    weigh,
+)
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
