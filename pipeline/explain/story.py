@@ -105,7 +105,7 @@ def story_of(
     """
     concerned = events.in_general() if sticky_hash is None else events.of_hash(sticky_hash)
     # What the dispatcher knew of any hash ends at a gap, and settings hold for every hash.
-    of_all = [*(gap.seq for gap in events.gaps), *(said.seq for said in events.settings)]
+    of_all = [*(gap.seq for gap in events.gaps), *(seq for seq, names in events.settings_changed.items() if names)]
     places = np.unique([*events.events.seq[concerned].tolist(), *of_all]).astype(np.int64)
     at = _place_of(middle, places, events)
     chosen = [*_around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()]

@@ -4,6 +4,7 @@ Events are the rows as the replay gets them: keys hashed, lists of positions exp
 Their seqs are therefore places in the order of the topic; with one recorder they are the trace's own.
 """
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -81,6 +82,21 @@ class SubscriptionEvents:
     def names(self) -> dict[int, str]:
         """The names of consumers by the replay's numbers, as the client gave them."""
         return {row.consumer: row.name for row in self.membership if row.kind == "join" and row.name}
+
+    @cached_property
+    def settings_changed(self) -> dict[int, frozenset[str]]:
+        """By the place of each row `settings`, the names whose value or source is another one than before.
+
+        A recorder repeats what is in force at the beginning of each file.
+        """
+        said: dict[str, tuple[object, object]] = {}
+        changed = {}
+        for row in self.settings:
+            sources = json.loads(row.sources)
+            says = {name: (value, sources.get(name)) for name, value in json.loads(row.values).items()}
+            changed[row.seq] = frozenset(name for name, what in says.items() if said.get(name) != what)
+            said |= says
+        return changed
 
     def hash_of_key(self, key: str) -> int:
         """The sticky hash of a key in the range of the selector; where keys are digests, of a digest.

@@ -1,6 +1,6 @@
 """Words for the steps of a story and for the state of its hash."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from dispatch_audit.pipeline.explain.hash_observer import SeenHash
@@ -20,6 +20,7 @@ class StoryWords:
     def __init__(self, story: Story) -> None:
         """Takes the story."""
         self._names = story.events.names
+        self._settings_changed = story.events.settings_changed
         self._recorders = story.events.recorders
         self._of_hash = {
             (step.row["ledger_id"], step.row["entry_id"]) for step in story.steps if step.row["ledger_id"] is not None
@@ -51,7 +52,8 @@ class StoryWords:
             of = "" if event == "reset" else f" {self._of_row(row)}"
             return f"{event}{phase}{of}{reason}"
         if event in ("gap", "settings"):
-            return _gap(row) if event == "gap" else f"settings: {_settings(row)}"
+            changed = self._settings_changed.get(step.place, ())
+            return _gap(row) if event == "gap" else f"settings: {_settings(row, changed)}"
         return f"{event}{phase}" if row["consumer"] is None else f"{event}{phase} {self._of_row(row)}"
 
     def state(self, seen: SeenHash) -> str:
@@ -95,12 +97,14 @@ def _gap(row: Mapping[str, Any]) -> str:
     return f"gap: the recorder dropped {count(row['dropped'], 'row')} ({lost}) up to seq {row['seq_end']}"
 
 
-def _settings(row: Mapping[str, Any]) -> str:
+def _settings(row: Mapping[str, Any], changed: Collection[str]) -> str:
+    """What a row `settings` changes; all that it says if it changes nothing."""
     sources = dict(row["sources"] or ())
     return ", ".join(
         f"{printable(name)} = {'the default' if value is None else printable(value)}"
         + (f" ({printable(sources[name])})" if sources.get(name) else "")
         for name, value in sorted(dict(row["settings"] or ()).items())
+        if name in changed or not changed
     )
 
 

@@ -146,6 +146,20 @@ def test_settings_are_part_of_every_story() -> None:
     assert events_of(found.story(None, Middle())).count("settings") == 1
 
 
+def test_what_a_recorder_repeats_of_settings_is_not_part_of_a_story() -> None:
+    log = moved()
+    values = {"maxUnackedMessagesPerConsumer": "30", "dispatcherMaxReadBatchSize": "100"}
+    for limit in ("30", "30", "40"):
+        log.write("settings", settings=[*(values | {"maxUnackedMessagesPerConsumer": limit}).items()])
+    lines = [
+        line for line in reported(found_in(log.rows, config_of()).story(HASH_OF_LOW, Middle())) if "settings" in line
+    ]
+    assert [line.split("settings: ")[1] for line in lines] == [
+        "dispatcherMaxReadBatchSize = 100, maxUnackedMessagesPerConsumer = 30",
+        "maxUnackedMessagesPerConsumer = 40",
+    ]
+
+
 def test_what_was_pending_is_unknown_after_a_gap() -> None:
     log = moved()
     log.publish(3, LOW)
