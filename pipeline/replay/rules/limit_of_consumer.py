@@ -48,9 +48,9 @@ def _passes(state: Seen, slot: int, sent: Dispatch) -> bool:
     if common[0].unacked_max <= 0 or state.limits.claims[OF_CONSUMER].claim != CLAIM_STANDS:
         return False
     # The broker grants as many entries as messages are free, and each may be as large as the largest batch. To one that
-    # is at its limit it grants none.
+    # is at its limit it grants none; with skipped messages it may not have been.
     full_ts = state.limits.consumers[sent.consumer].full_ts
-    granted = full_ts == 0 or sent.ts_us - full_ts <= IN_FLIGHT_US
+    granted = full_ts == 0 or sent.ts_us - full_ts <= IN_FLIGHT_US or state.consumers[sent.consumer].maybe_skipped > 0
     allowed = common[0].unacked_max * (_largest_batch(state, slot, sent.consumer) if granted else 1)
     return bool(state.entries[slot].holder < 0 and _certainly_unacked(state, sent.consumer) >= allowed)
 

@@ -275,6 +275,23 @@ def test_what_an_administrator_may_have_skipped_is_not_certainly_unacknowledged(
     assert (of_limit.seq, of_limit.value, of_limit.expected) == (beyond, LIMIT + 1, LIMIT)
 
 
+def test_a_read_may_have_batches_for_who_holds_the_limit_only_with_what_may_have_been_skipped() -> None:
+    """Two messages are free for certain, so that the read has two entries for it, and the first is a batch."""
+    log = sent_up_to(LIMIT)
+    log.reset("expire")
+    log.now_us += SKEW_US
+    for entry in range(10, 10 + LIMIT - 2):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.now_us += 1_000_000
+    log.publish(20, batch_size=5)
+    log.publish(21)
+    log.dispatch(1, 20)
+    log.dispatch(1, 21)
+    found = [f for f in replayed(log.rows, settings=LIMITED).replayed.findings if f.rule == UNACKED_LIMIT]
+    assert found == []
+
+
 @pytest.mark.parametrize(("late_us", "permitted_by"), [(SKEW_US, "E6"), (SKEW_US + 1000, None)])
 def test_a_publish_whose_row_comes_behind_a_skip_may_have_been_skipped(late_us: int, permitted_by: str | None) -> None:
     log = Log()
