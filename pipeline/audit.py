@@ -171,15 +171,11 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
             without_seq = rows_without_seq(spark, window, target, settings.trace, keep)
             window.refuse_empty(surveyed.rows_in)
         with stages.stage("replay"), trace_errors():
-            placed = reading.placed(staged, counts)
             results = replayed(
-                placed.batches,
-                placed.groups,
+                reading.placed(staged, counts),
                 config,
                 settings.report.findings_per_rule_max,
-                placed.tasks,
                 keep_state=window is not None and window.next_seq is not None,
-                recorders=placed.recorders,
             )
             rows = tables.stage(results)
         found = ReplayedTrace(task, window, trace, staged, surveyed, without_seq, tables, rows, stages, started_at_us)
@@ -211,7 +207,9 @@ def _write(spark: SparkSession, found: ReplayedTrace, refused: int, request: Aud
     severities = severities_in(rows.get("metrics"))
     answers = answers_in(rows.get("coverage"))
     recorded_by = found.trace.manifest.recorded_by
-    unanswered = answers.order_verdict == "not_provable" or answers[:2] == ("nothing_sent", "not_provable")
+    unanswered = answers.order_verdict == "not_provable" or (
+        answers.order_verdict == "nothing_sent" and answers.progress == "not_provable"
+    )
     if completeness == 0 or recorded_by != BROKER or unanswered:
         # Without a judged row or dispatch, or with rows that prove nothing, a trace cannot be clean.
         severities.append("not_provable")

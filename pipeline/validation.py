@@ -140,15 +140,7 @@ def _late(
     reading = Reading(spark, trace, profile, settings)
 
     def refused_of(staged: DataFrame) -> pa.Table:
-        placed = reading.placed(staged, counts)
-        results = replayed(
-            placed.batches,
-            placed.groups,
-            config,
-            settings.report.findings_per_rule_max,
-            placed.tasks,
-            recorders=placed.recorders,
-        )
+        results = replayed(reading.placed(staged, counts), config, settings.report.findings_per_rule_max)
         payloads = results.where(sf.col("table") == REFUSED.name).select("payload").toArrow().column(0)
         batches = [batch for payload in payloads for batch in batches_in(payload.as_buffer())]
         return pa.Table.from_batches(batches, REFUSED.arrow_schema)

@@ -1,6 +1,6 @@
 """Reads a trace into staged packed batches, and prepares them for the replay."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,8 +12,7 @@ from dispatch_audit.pipeline.engine.task_number import task_number
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, StagedKind
-from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.replay.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Trace
@@ -26,22 +25,6 @@ _FRAME_BYTES = 8 << 20
 _TASKS_A_PARTITION = 4
 # What the replay of a group, of a row, and the start of a task take about (docs/SIZING.md).
 _GROUP_US, _ROW_US, _TASK_US = 15_000.0, 0.5, 100_000.0
-
-
-class Placed(NamedTuple):
-    """The input of the replay.
-
-    Attributes:
-        batches: `PLACED_SCHEMA`, not yet evaluated.
-        groups: the subscriptions, by their numbers.
-        tasks: into how many the groups are divided.
-        recorders: of each topic whose rows name any.
-    """
-
-    batches: DataFrame
-    groups: list[Group]
-    tasks: int
-    recorders: Mapping[str, Recorders]
 
 
 class Carried(NamedTuple):

@@ -5,7 +5,7 @@ state that the window before left. The rows of several recorders are brought int
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +32,22 @@ STATE_SEQ: Final = -1
 """The first seq of a group's state from the window before, which travels in the column of events."""
 
 _PLACED_ARROW: Final = arrow_schema(PLACED_SCHEMA)
+
+
+class Placed(NamedTuple):
+    """The input of the replay.
+
+    Attributes:
+        batches: `PLACED_SCHEMA`, not yet evaluated.
+        groups: the subscriptions, by their numbers.
+        tasks: into how many the groups are divided.
+        recorders: of each topic whose rows name any.
+    """
+
+    batches: DataFrame
+    groups: list[Group]
+    tasks: int
+    recorders: Mapping[str, Recorders]
 
 
 def batches_of(staged: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.engine.worker_process import Batches, Function
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
-from dispatch_audit.pipeline.replay.place_on_spark import NO_RECORDERS, STATE_SEQ
+from dispatch_audit.pipeline.replay.place_on_spark import STATE_SEQ, Placed
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.rows.task_result import task_result
@@ -29,31 +29,21 @@ from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 
 
 def replayed(
-    batches: DataFrame,
-    groups: list[Group],
-    config: ReplayConfig,
-    findings_per_rule_max: int,
-    tasks: int,
-    *,
-    keep_state: bool = False,
-    recorders: Mapping[str, Recorders] = NO_RECORDERS,
+    placed: Placed, config: ReplayConfig, findings_per_rule_max: int, *, keep_state: bool = False
 ) -> DataFrame:
     """The rows of all tables that the replay of a trace fills.
 
     Args:
-        batches: from `placed`, perhaps with those from `placed_states`.
-        groups: every subscription that the trace names, by its number.
+        placed: the input of the replay.
         config: the configuration of the replay.
         findings_per_rule_max: how many findings of a rule are kept for each group.
-        tasks: the number of tasks that the groups are divided into.
         keep_state: whether the log goes on after these rows, so that a state is written for the next window.
-        recorders: of each topic whose rows name any.
 
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
-    replay = _replayer(groups, config, findings_per_rule_max, keep_state, recorders)
-    return map_groups(batches, "group", "first_seq", tasks, replay, RESULT_SCHEMA)
+    replay = _replayer(placed.groups, config, findings_per_rule_max, keep_state, placed.recorders)
+    return map_groups(placed.batches, "group", "first_seq", placed.tasks, replay, RESULT_SCHEMA)
 
 
 def _replayer(

@@ -55,8 +55,7 @@ def on_sail(spark: SparkSession, trace: Trace, config: ReplayConfig, scratch: st
         return spark.read.schema(STAGED_SCHEMA).parquet(scratch)
 
     staged = reading.packed(keep)
-    batches, groups, tasks, recorders = reading.placed(staged, counts_in(staged))
-    found = replayed(batches, groups, config, KEPT, tasks, recorders=recorders).toArrow()
+    found = replayed(reading.placed(staged, counts_in(staged)), config, KEPT).toArrow()
     tables = zip(found["table"].to_pylist(), found["payload"].to_pylist(), strict=True)
     return Counter((table, row) for table, payload in tables for row in rows_in(payload))
 

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
+from dispatch_audit.pipeline.replay.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.trace import Trace, open_traces
@@ -41,9 +41,7 @@ def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
         chunks = chunks.unionByName(placed_states(state, numbers_of(groups)))
         publishes = in_tasks(spark, _trace(tmp_path), packed_publishes({"t"}, profile, 100), STAGED_SCHEMA)
         chunks = chunks.unionByName(placed(spark, batches_of(publishes), numbers_of(groups)))
-    replayed(
-        chunks, groups, config, findings_per_rule_max=10, tasks=2, keep_state=of_window, recorders=recorders
-    ).explain()
+    replayed(Placed(chunks, groups, 2, recorders), config, 10, keep_state=of_window).explain()
     plan = capsys.readouterr().out
     assert len(re.findall(r"\bExchange\b", plan)) == 1
     assert len(re.findall(r"\bSort\b", plan)) == 1
