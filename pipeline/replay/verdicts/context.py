@@ -158,8 +158,13 @@ class FindingContext:
         ]
         return [seq for seq, _ in sorted(left)], [consumer for _, consumer in sorted(left)]
 
+    def rejoin_before(self, seq: int) -> Rejoin | None:
+        """The last join before a row after which a consumer was connected again although the last one had left."""
+        at = bisect_left(self._rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
+        return self._rejoins[at] if at >= 0 else None
+
     @cached_property
-    def rejoins(self) -> list[Rejoin]:
+    def _rejoins(self) -> list[Rejoin]:
         """The joins after which a consumer was connected again although the last one had left, in order.
 
         Not after a reset, which closes all consumers: no read of the old dispatcher concerns the new one.

@@ -12,7 +12,6 @@ Snapshots can prove it: the broker counts the entries twice that were still held
 change the broker's count.
 """
 
-from bisect import bisect_left
 from typing import Final
 
 import numpy as np
@@ -90,14 +89,13 @@ def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVe
 
     A seek sends again what was acknowledged, and an unload what was acknowledged and not persisted (contract 5.10, E3).
     """
-    at = bisect_left(context.rejoins, finding.seq, key=lambda rejoin: rejoin.joined.seq) - 1
-    if at < 0 or "reset" in context.config.written:
+    rejoin = context.rejoin_before(finding.seq)
+    if rejoin is None or "reset" in context.config.written:
         return None
-    left, by_broker = context.rejoins[at].left, context.rejoins[at].by_broker
-    if not by_broker or finding.other_seq >= left.seq:
+    if not rejoin.by_broker or finding.other_seq >= rejoin.left.seq:
         return None
     return not_provable(
-        f"the broker closed the last consumer at seq {context.names.seq(left.seq)}, as it does for a seek or an "
+        f"the broker closed the last consumer at seq {context.names.seq(rejoin.left.seq)}, as it does for a seek or an "
         "unload, after which it sends acknowledged entries again (E3), and no row says why"
     )
 

@@ -3,7 +3,6 @@
 Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied before (`replay.rules.permitted`).
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
@@ -72,16 +71,16 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
     the join.
     """
     known = context.bugs_with("read_before_the_rewind")
-    at = bisect_left(context.rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
-    if not known or at < 0:
+    rejoin = context.rejoin_before(seq)
+    if not known or rejoin is None:
         return None
-    joined, left, certain, _ = context.rejoins[at]
+    joined, left = rejoin.joined, rejoin.left
     waited = finding.since_seq == UNKNOWN or (
         finding.since_seq != left.seq and finding.since_ts <= left.ts_us + context.skew_us
     )
     if not waited or ts_us > joined.ts_us + READ_US:
         return None
-    if not certain:
+    if not rejoin.certain:
         because = (
             f"a consumer left at seq {context.names.seq(left.seq)}, another one joined just then, and no "
             "row shows in which order; if none was connected then, a read from before may have had the entry (F12)"
