@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.memories import CLAIM, LIMIT
+from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, LIMIT
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -101,8 +101,7 @@ def stand_again(state: State, setting: str) -> None:
     state.limits.claims[limited : limited + 1] = CLAIM.new(1)
     if limited == OF_CONSUMER:
         seen["stood"] = 0
-        for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood", "most_full"):
-            state.limits.consumers.view(np.ndarray)[name] = 0
+        state.limits.consumers[:] = CONSUMER_LIMIT.anew(state.limits.consumers)
     else:
         seen["full_since_ts"] = 0
         record_of(state.common, COMMON)["full"] = 0

@@ -35,9 +35,7 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
     common = state.common
     state.consumers[consumer].unacked += messages
     if state.entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
-        state.consumers[consumer].maybe_skipped += messages
-        # What it gives back the broker may count on.
-        state.consumers[consumer].uncounted += max(messages, 0)
+        count_as_maybe_skipped(state, consumer, messages)
     common[0].unacked += messages
     common[0].blocked_on_unacked = _blocked(common[0].unacked, common[0].unacked_limit, common[0].blocked_on_unacked)
     common[0].full = _blocked(common[0].unacked, common[0].subscription_max, common[0].full)
@@ -45,9 +43,12 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
 
 @compiled
 def count_as_maybe_skipped(state: State, consumer: int, messages: int) -> None:
-    """Counts messages that a consumer holds as perhaps skipped: some releases go on to count them (E6)."""
+    """Counts messages that a consumer holds as perhaps skipped: some releases go on to count them (E6).
+
+    They do so also when it gives them back, where `messages` is negative.
+    """
     state.consumers[consumer].maybe_skipped += messages
-    state.consumers[consumer].uncounted += messages
+    state.consumers[consumer].uncounted += max(messages, 0)
 
 
 def count_unseen(state: State) -> None:

@@ -217,19 +217,15 @@ def without_entries(state: State) -> State:
     may be missing too; then the caller judges nothing by them.
     """
     found = new_state(state.entries.size, state.hashes.size, 0, state.words.size, state.ledger_ids.size)
-    common, waits, limits = COMMON.after_gap(state.common), state.waits, state.limits
+    common, waits, limits = COMMON.anew(state.common), state.waits, state.limits
     for name in ("free_entries", "free_hashes"):
         common[name] = found.common[name]
     return found._replace(
-        consumers=CONSUMER.after_gap(state.consumers),
+        consumers=CONSUMER.anew(state.consumers),
         common=common,
         routing=state.routing,
-        waits=found.waits._replace(
-            consumers=CONSUMER_WAIT.after_gap(waits.consumers), common=WAIT.after_gap(waits.common)
-        ),
-        limits=LimitsSeen(
-            CONSUMER_LIMIT.after_gap(limits.consumers), CLAIM.after_gap(limits.claims), LIMIT.after_gap(limits.common)
-        ),
+        waits=found.waits._replace(consumers=CONSUMER_WAIT.anew(waits.consumers), common=WAIT.anew(waits.common)),
+        limits=LimitsSeen(CONSUMER_LIMIT.anew(limits.consumers), CLAIM.anew(limits.claims), LIMIT.anew(limits.common)),
         checks=found.checks._replace(counts=state.checks.counts),
     )
 

@@ -16,7 +16,7 @@ _NONE: Final[Mapping[str, int]] = {}
 
 
 class RecordKind:
-    """A kind of records: its fields, their first values, and which of them are still true after a gap.
+    """A kind of records: its fields, their first values, and which of them last when records begin anew.
 
     Attributes:
         dtype: the fields, in 64 bits, or in 32 if they are narrow.
@@ -31,7 +31,7 @@ class RecordKind:
         lasting: Mapping[str, int] = _NONE,
         narrow: Mapping[str, int] = _NONE,
     ) -> None:
-        """Takes fields and their first values; those that are not lasting begin anew after a gap."""
+        """Takes fields and their first values; those that are not lasting begin anew, as after a gap."""
         wide = {**fields, **lasting}
         self.dtype = np.dtype([*((name, np.int64) for name in wide), *((name, np.int32) for name in narrow)])
         self._first = np.array([(*wide.values(), *narrow.values())], dtype=self.dtype)
@@ -45,8 +45,8 @@ class RecordKind:
         """Free slots: every field is UNKNOWN; the first field marks a slot as free."""
         return np.full(slots * self.dtype.itemsize, -1, dtype=np.int8).view(self.dtype).view(np.recarray)
 
-    def after_gap(self, before: Records) -> Records:
-        """The records after a gap, in which rows of entries are missing."""
+    def anew(self, before: Records) -> Records:
+        """Records with the first values but for what lasts, as after a gap, in which rows of entries are missing."""
         found = self.new(len(before))
         for name in self._lasting:
             found[name] = before[name]
