@@ -168,8 +168,7 @@ def _is_settled(marks: int) -> bool:
     """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
     if marks & Mark.PASSED != 0:
         return marks & Mark.SENT != 0
-    # A read in flight may have had an entry that was returned, or of which no row says where it was, when it was
-    # acknowledged.
+    # A read in flight may have had the entry when it was acknowledged, if it was returned, or no row says where it was.
     return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | UNSURE) == 0
 
 

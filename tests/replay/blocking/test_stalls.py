@@ -4,7 +4,7 @@ Nothing in a trace proves a stall but time, so what hindered anybody until a mom
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, reported, tables_of
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, replayed, reported, tables_of
 
 SECOND_US = 1_000_000
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
@@ -12,6 +12,13 @@ LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
 
 def flow(log: Log, consumer: int, permits: int = 1000) -> None:
     log.write("flow", consumer=consumer, permits=permits)
+
+
+def causes_and_seconds(replay: Replay) -> list[tuple[str, int]]:
+    """The cause and the whole seconds of each time in which nobody was sent anything."""
+    return [
+        (wait.cause, (wait.to_us - wait.from_us) // SECOND_US) for wait in replay.waits if wait.scope == "subscription"
+    ]
 
 
 def test_nothing_is_sent_although_the_owner_has_permits() -> None:
@@ -84,11 +91,7 @@ def test_what_waits_long_after_its_owner_got_permits_does_stall() -> None:
     replay = replayed(log.rows)
     assert replay.weighed == {("stalled", "violation"): 1}
     # Each of two causes, one after the other, has its own time.
-    waits = [wait for wait in replay.waits if wait.scope == "subscription"]
-    assert [(wait.cause, (wait.to_us - wait.from_us) // SECOND_US) for wait in waits] == [
-        ("no_permits", 2),
-        ("unexplained", 2),
-    ]
+    assert causes_and_seconds(replay) == [("no_permits", 2), ("unexplained", 2)]
 
 
 def test_a_subscription_that_is_back_at_half_of_its_limit_stalls_however_long_it_was_full() -> None:
@@ -105,11 +108,7 @@ def test_a_subscription_that_is_back_at_half_of_its_limit_stalls_however_long_it
     log.dispatch(1, 4)
     replay = replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4})
     assert replay.weighed == {("stalled", "violation"): 1}
-    waits = [wait for wait in replay.waits if wait.scope == "subscription"]
-    assert [(wait.cause, (wait.to_us - wait.from_us) // SECOND_US) for wait in waits] == [
-        ("unacked_limit_subscription", 5),
-        ("unexplained", 2),
-    ]
+    assert causes_and_seconds(replay) == [("unacked_limit_subscription", 5), ("unexplained", 2)]
 
 
 @pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])

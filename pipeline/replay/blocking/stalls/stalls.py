@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import cause_of
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, unexplained
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
@@ -52,13 +53,6 @@ def stalled(situation: Situation) -> Blocked | None:
 def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int) -> Blocked:
     """The interval of a stall with a cause."""
     state, interval, connected = situation.state, situation.interval, situation.connected
-    # The limit of the subscription is that of all its consumers together.
-    by_all = cause == Cause.UNACKED_LIMIT_SUBSCRIPTION
-    roots = oldest_held_by_all(state) if by_all else oldest_held(state, blocking, interval.to_seq)
-    if not roots and cause == Cause.RECENTLY_JOINED and blocking != NOBODY:
-        roots = (situation.held_back.root,)
-    elif blocking == NOBODY or cause == Cause.DRAINING_STUCK:
-        roots = oldest(state, waiting.slot)
     # Not who has permits now that it is over.
     with_permits = np.count_nonzero(connected & (causes(situation, situation.since_us) == Cause.READY.value))
     for_blocking = waiting.where(waiting.owner == blocking)
@@ -77,9 +71,19 @@ def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int
         recent = state.waits.consumers.view(np.ndarray)["recent"]
         detail["recently_joined"] = int(np.count_nonzero(connected & (recent == 1)))
     waited_us = int(waiting.waited_us(interval).sum())
-    return Blocked(
-        "subscription", cause.word, UNKNOWN, NOBODY, blocking, interval, waiting.slot.size, waited_us, roots, detail
-    )
+    waited = waiting.slot.size, waited_us, _roots(situation, waiting, cause, blocking)
+    return Blocked("subscription", cause.word, UNKNOWN, NOBODY, blocking, interval, *waited, detail)
+
+
+def _roots(situation: Situation, waiting: Waiters, cause: Cause, blocking: int) -> tuple[Position, ...]:
+    """The oldest entries that the consumer to blame holds; where there is none, or hashes had drained, that wait."""
+    if blocking == NOBODY or cause == Cause.DRAINING_STUCK:
+        return oldest(situation.state, waiting.slot)
+    if cause == Cause.UNACKED_LIMIT_SUBSCRIPTION:
+        # It is that of all its consumers together.
+        return oldest_held_by_all(situation.state)
+    held = oldest_held(situation.state, blocking, situation.interval.to_seq)
+    return held or ((situation.held_back.root,) if cause == Cause.RECENTLY_JOINED else ())
 
 
 def _waiting_in(situation: Situation) -> Waiters:

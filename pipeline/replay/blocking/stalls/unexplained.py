@@ -84,7 +84,7 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
     free = parts.free.where(~held)
     shown = symptom(situation, waiting, free)
     # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be sent all.
-    any_owner = not (parts.unavailable.any() or situation.held_back.until or situation.held_back.perhaps)
+    recent = situation.held_back.until or situation.held_back.perhaps
     hashes = state.hashes.view(np.ndarray)[free.hash_at]
     unheld = (hashes["held"] == 0) & (hashes["held_elsewhere"] == 0)
     facts: dict[str, object] = {
@@ -95,7 +95,7 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
         "may_pause": may_pause(situation, free),
         "backlog_known": _backlog_is_known(situation, waiting),
         "unshown": unshown_limit(situation, parts),
-        "owners_matter": not (any_owner and bool(unheld.any())),
+        "owners_matter": bool(parts.unavailable.any() or recent) or not bool(unheld.any()),
     }
     if waits_for_read(situation, free):
         facts["read_under_way"] = True

@@ -164,7 +164,7 @@ class StallWatch:
         return seen if seen is not None and seen.span.from_ts == interval.from_ts else None
 
     def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
-        """The end of an interval without the beginning, of which only one has a cause; empty: it is no stall."""
+        """What was found at the end of an interval, from the end of `before` on; empty if that is no stall."""
         if found is None or interval.to_ts - before.span.to_ts < self._threshold_us:
             return []
         rest = interval._replace(from_seq=before.span.to_seq, from_ts=before.span.to_ts)
