@@ -99,9 +99,6 @@ class Truth:
             has just joined has no permits for a moment, which explains nothing of the rest (docs/BLOCKING.md).
         certain: the same without pauses, of entries of which rows show that they could: no reset has come since they
             were published, their delay is over, and no look-ahead limit keeps a sound broker from reading them.
-        grown_for_long: the most entries that rows show to be in replay for a consumer that was sent nothing for
-            `THRESHOLD_US`, and that rows show to be able to take nothing: an entry after each was sent, or a snapshot
-            has a later read position, and no reset has come since they were published.
         over_consumer: the most entries of one message that a consumer held beyond its limit, without those that an
             administrator may have skipped (E6): rows do not show which these were, and a read that may have had them
             may last for `READ_US`.
@@ -112,7 +109,8 @@ class Truth:
     def __init__(self, simulation: PartitionSimulation) -> None:
         self.silences = Silences(SHORT_CAUSE_US)
         self.certain = Silences()
-        self.grown_for_long = 0
+        self._grown: list[tuple[int, int]] = []
+        self._read_for: dict[int, int | None] = {}
         self._short_since_us: dict[int, tuple[int, frozenset[int]]] = {}
         self._full: _Full | None = None
         self._held: dict[int, int] = {}
@@ -248,11 +246,28 @@ class Truth:
         for number in policy.recently if isinstance(policy, RecentlyJoinedPolicy) else ():
             self._shown_at_join.setdefault(number, self._shown_read)
         first = self._first_known(now_us)
-        shown = (position for position in state.replay.hash_of if first <= position < self._shown_read)
-        owners = Counter(state.selector.select(state.hashes[position]) for position in shown)
+        owners = {position: state.selector.select(state.hashes[position]) for position in state.replay.hash_of}
+        # Those that a change of members gave to another owner were not put into replay for that one.
+        self._read_for = {position: self._read_for.get(position, owner) for position, owner in owners.items()}
+        shown = Counter(
+            owner
+            for position, owner in owners.items()
+            if first <= position < self._shown_read and self._read_for[position] == owner
+        )
         for number, (since_us, _) in self._short_since_us.items():
-            if now_us - since_us >= THRESHOLD_US + LOOK_US:
-                self.grown_for_long = max(self.grown_for_long, owners[number])
+            if now_us - since_us >= THRESHOLD_US + LOOK_US and shown[number] > self.grown_until(now_us):
+                self._grown.append((now_us, shown[number]))
+
+    def grown_until(self, last_us: int) -> int:
+        """The most entries that rows show to be in replay for a consumer that was sent nothing for `THRESHOLD_US`.
+
+        An entry after each was sent, or a snapshot has a later read position, and no reset has come since they were
+        published. Rows show that the consumer was able to take nothing.
+
+        Args:
+            last_us: of the last row; nobody sees more.
+        """
+        return max((entries for at_us, entries in self._grown if at_us <= last_us), default=0)
 
     def _first_known(self, now_us: int) -> int:
         """The first of the entries that rows show to wait: no reset has come since they were published."""

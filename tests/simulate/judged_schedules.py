@@ -134,10 +134,11 @@ def _had_effect(kind: str, outcome: Audited, truth: Truth, batch: pa.RecordBatch
         return truth.over_subscription >= _OVER + outcome.simulation.state.settings.read_batch
     if kind == "misrouted_key":
         return _misrouted(outcome.simulation, batch)
-    if kind == "unlimited_replay":
-        return truth.grown_for_long >= max(_GROWN, _READS_IN_REPLAY * outcome.simulation.state.settings.read_batch)
-    # Nobody sees more of a silence than the rows cover.
+    # Nobody sees more than the rows cover.
     last_us = max(batch.column("ts_us").to_pylist()) - outcome.simulation.workload.start_us
+    if kind == "unlimited_replay":
+        least = max(_GROWN, _READS_IN_REPLAY * outcome.simulation.state.settings.read_batch)
+        return truth.grown_until(last_us) >= least
     least_us = _CERTAIN_US + (RETRY_US if _has_rate_limits(outcome.simulation) else 0)
     return truth.certain.longest_between(0, last_us) >= least_us
 
