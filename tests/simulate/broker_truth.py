@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from drawn_schedules import DELAYED_DELIVERY, PER_CONSUMER
+from passed_over import PassedOver
 
 from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
@@ -99,6 +100,7 @@ class Truth:
             has just joined has no permits for a moment, which explains nothing of the rest (docs/BLOCKING.md).
         certain: the same without pauses, of entries of which rows show that they could: no reset has come since they
             were published, their delay is over, and no look-ahead limit keeps a sound broker from reading them.
+        passed_over: the entries in replay past which their owners were sent later ones.
         over_consumer: the most entries of one message that a consumer held beyond its limit, without those that an
             administrator may have skipped (E6): rows do not show which these were, and a read that may have had them
             may last for `READ_US`.
@@ -109,6 +111,7 @@ class Truth:
     def __init__(self, simulation: PartitionSimulation) -> None:
         self.silences = Silences(SHORT_CAUSE_US)
         self.certain = Silences()
+        self.passed_over = PassedOver(simulation)
         self._grown: list[tuple[int, int]] = []
         self._read_for: dict[int, int | None] = {}
         self._short_since_us: dict[int, tuple[int, frozenset[int]]] = {}
@@ -133,6 +136,7 @@ class Truth:
         now_us, last_us = state.agenda.now_us, state.last_sent_us
         self._note_limits(now_us)
         self._note_growth(now_us)
+        self.passed_over.look(now_us)
         able = set(self._able())
         self._read_before = self._simulation.cursor.read_position
         # A rate limit explains a silence, and not that later entries are sent instead.

@@ -114,6 +114,9 @@ def _was_stalled(row: dict[str, Any], outcome: Audited, truth: Truth) -> bool:
     from_us = to_us - int(json.loads(row["detail"])["seconds"] * 1e6) - 2 * _AROUND_US
     if entry is not None and truth.could_be_sent_us(entry, from_us, to_us) >= _STALLED_US:
         return True
+    # F6: what waits at the head of replay, for whatever reason, keeps the rest of replay from being looked at.
+    if row["severity"] == "known_bug" and truth.passed_over.longest_between(entry, from_us, to_us) >= _STALLED_US:
+        return True
     if truth.silences.longest_between(from_us, to_us) >= _STALLED_US:
         return True
     # F6 is no silence: replay grows, because the broker goes on to read for a consumer that can be sent nothing.

@@ -155,6 +155,21 @@ def test_who_joins_and_has_no_permits_for_a_moment_explains_that_moment_only(
     assert replayed(log.rows).weighed == weighed
 
 
+def test_a_moment_without_permits_is_no_part_of_its_own_however_late_somebody_looks() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1, permits=0)
+    log.publish(0, LOWEST)
+    log.now_us += 20_000
+    flow(log, 1)
+    # It still explains what is found here.
+    log.now_us += SECOND_US * 9 // 10
+    log.write("settings", settings={"maxUnackedMessagesPerConsumer": "100"})
+    log.now_us += SECOND_US * 12 // 10
+    log.dispatch(1, 0, LOWEST)
+    assert causes_and_seconds(replayed(log.rows)) == [("unexplained", 2)]
+
+
 def test_what_has_just_come_is_not_what_could_have_been_sent_all_the_while() -> None:
     # LOW waits for its owner's permits, HIGH is sent at once.
     log = Log()
@@ -289,6 +304,23 @@ def test_a_hash_that_drained_is_passed_over() -> None:
     flow(log, 2)
     send_others(log, range(2, 10))
     assert replayed(log.rows).weighed == {("draining_stuck", "violation"): 1}
+
+
+@pytest.mark.parametrize(
+    ("burst", "weighed"),
+    [(4, {("stalled", "violation"): 1}), (16, {("stalled", "not_provable"): 3})],
+)
+def test_nobody_is_passed_over_in_the_pauses_of_a_rate_limit(burst: int, weighed: dict[tuple[str, str], int]) -> None:
+    """Pauses of a second, as a limit that no row says makes them, or shorter ones that are no stalls."""
+    log = Log()
+    passed_over(log, drained=False)
+    flow(log, 2)
+    for entry in range(2, 2 + 4 * 16):
+        if entry > 2 and entry % burst == 2 % burst:
+            log.now_us += burst * 68_000
+        log.publish(entry, b"key-1")
+        log.dispatch(2, entry, b"key-1")
+    assert replayed(log.rows).weighed == weighed
 
 
 def test_a_hash_that_never_drained_is_passed_over() -> None:

@@ -75,6 +75,19 @@ def test_who_holds_nothing_is_at_no_limit() -> None:
     assert unshown(log) == ["violation"]
 
 
+@pytest.mark.parametrize(("held", "expected"), [(3, "not_provable unacked_limit_consumer"), (2, "violation")])
+def test_who_leaves_shortly_before_the_end_of_a_stall_may_have_been_at_a_limit(held: int, expected: str) -> None:
+    log = two()
+    hold(log, held)
+    log.publish(held, HIGH)
+    log.now_us += 3 * SECOND_US
+    log.leave(1)
+    log.join(3)
+    log.flow(3, 1_000)
+    log.dispatch(3, held, HIGH)
+    assert unshown(log) == [expected]
+
+
 @pytest.mark.parametrize(("held", "expected"), [(3, "not_provable unacked_limit_subscription"), (2, "violation")])
 def test_a_subscription_at_half_of_its_limit_may_have_reached_it(held: int, expected: str) -> None:
     log = two()

@@ -139,6 +139,9 @@ class StallWatch:
         found = found or self._found(interval, situation_of, sent)
         skipped = self._ended_by_skip(interval.from_ts)
         before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
+        if self._explained_until_us - interval.from_ts <= _SHORT_CAUSE_US:
+            # However long it counts, it was over at once: the rest is as long as the whole.
+            cause = None
         self._explained = self._unexplained = None
         self._explained_until_us = LONG_AGO_US
         explained = found is None or found.cause != Cause.UNEXPLAINED.word
@@ -146,8 +149,9 @@ class StallWatch:
             if explained:
                 # What explains the rest of the time does not explain the time before.
                 return [before, *self._rest(found, before, interval)]
-            if interval.to_ts - before.span.to_ts < self._threshold_us and not kind_of(before).joins_known:
-                # The acknowledgement that ends the stall releases who may have joined recently.
+            if interval.to_ts - before.span.to_ts < self._threshold_us and not kind_of(before).provable:
+                # The acknowledgement that ends the stall releases who may have joined recently; a consumer that leaves
+                # takes with it the limit that may have held it up.
                 found = before
         if found is None:
             return skipped

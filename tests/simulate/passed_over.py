@@ -1,0 +1,31 @@
+"""Which entries a simulated dispatcher passed over in replay, while it sent their owners later ones (F6)."""
+
+from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+
+
+class PassedOver:
+    """Looks at a simulation that goes on, again and again."""
+
+    def __init__(self, simulation: PartitionSimulation) -> None:
+        self._simulation = simulation
+        self._sent: frozenset[int] = frozenset()
+        self._since_us: dict[int, int] = {}
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+
+    def look(self, now_us: int) -> None:
+        """Notes what waits in replay, and what came out of a read past it since the last look."""
+        state = self._simulation.state
+        sent = frozenset(position for consumer in state.consumers for position in consumer.pending)
+        known = self._sent | self._since_us.keys()
+        latest = {c.number: max(c.pending.keys() - known, default=-1) for c in state.consumers}
+        self._since_us = {p: self._since_us.get(p, now_us) for p in state.replay.hash_of}
+        self._sent = sent
+        for position, since_us in self._since_us.items():
+            owner = state.selector.select(state.hashes[position])
+            if owner is not None and position < latest.get(owner, -1):
+                self._spans.setdefault(position, []).append((since_us, now_us))
+
+    def longest_between(self, position: int | None, from_us: int, to_us: int) -> int:
+        """How long an entry waited in replay, between two times, until its owner was sent a later one past replay."""
+        spans = [] if position is None else self._spans.get(position, [])
+        return max((min(end_us, to_us) - max(since_us, from_us) for since_us, end_us in spans), default=0)
