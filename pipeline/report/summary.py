@@ -143,7 +143,7 @@ class Finding:
             "why": self.why,
             "remedy": (self.remedy or "",),
         }
-        return {label: told for label, of_part in texts.items() if (told := tuple(filter(None, of_part)))}
+        return {label: given for label, of_part in texts.items() if (given := tuple(filter(None, of_part)))}
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class SubscriptionFacts:
     @cached_property
     def flows(self) -> bool:
         """Whether messages are sent, as far as the dump shows."""
-        if self.movement is not None and self.movement.sent is not None and self.movement.tells:
+        if self.movement is not None and self.movement.sent is not None and self.movement.is_long_enough:
             return self.movement.sent > 0
         rates = (self.subscription.rate_out, *(c.rate_out for c in self.consumers))
         return any(rate is not None and rate > 0 for rate in rates) or self._was_alive
@@ -134,7 +134,7 @@ class SubscriptionFacts:
         """Whether it is proved that nothing is sent, and not for a moment only."""
         if not self.is_complete or self.flows:
             return False
-        if self.movement is not None and self.movement.sent is not None and self.movement.tells:
+        if self.movement is not None and self.movement.sent is not None and self.movement.is_long_enough:
             return self.movement.sent == 0
         if self.quiet_s is not None:
             return self.quiet_s >= STILL_S
@@ -174,7 +174,7 @@ class SubscriptionFacts:
 
     def _moved(self, consumer: ConsumerStats) -> Moved | None:
         """What a consumer did between two dumps; None: they are too near to each other, or one lacks it."""
-        if self.movement is None or not self.movement.tells:
+        if self.movement is None or not self.movement.is_long_enough:
             return None
         return self.movement.consumers.get(consumer.identity)
 

@@ -51,7 +51,7 @@ class ConsumerStats:
 
     @property
     def identity(self) -> tuple[str | None, ...]:
-        """What tells it from other consumers, also of its name, as far as statistics do."""
+        """What distinguishes it from other consumers, also of its name, as far as statistics have that."""
         return (self.name, self.address, self.connected_since)
 
 

@@ -58,7 +58,7 @@ class Movement:
     backlog: int | None
 
     @property
-    def tells(self) -> bool:
+    def is_long_enough(self) -> bool:
         """Whether the dumps are far enough apart to show that something stands still."""
         return self.seconds is None or self.seconds >= APART_S_MIN
 

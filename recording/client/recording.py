@@ -19,7 +19,7 @@ from dispatch_audit.recording.row_writer import RowWriter
 from dispatch_audit.recording.trace_files import DEFAULT_ROTATION, Rotation, TraceFiles
 
 RECORDED_BY: Final = "client"
-_NOTE: Final = "Calls of an application to Pulsar's client: what it received, behind the dispatch, and when it asked."
+_NOTE: Final = "Calls of an application to Pulsar's client: what it received, after the dispatch, and when it asked."
 _ROWS_MAX: Final = 100_000
 _CLOSE_S: Final = 10.0
 

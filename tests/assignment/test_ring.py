@@ -14,7 +14,7 @@ SPACE = HashRange(1, 10)
     [
         (8, True, [(1, 4, 1), (5, 8, 2), (9, 10, 1)]),
         (8, False, [(1, 2, 1), (3, 4, 1), (5, 8, 2), (9, 10, 1)]),
-        # No tail is left behind a point that stands at the very end.
+        # No tail is left after a point that stands at the very end.
         (10, True, [(1, 4, 1), (5, 10, 2)]),
         (10, False, [(1, 2, 1), (3, 4, 1), (5, 10, 2)]),
     ],

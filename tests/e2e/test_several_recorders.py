@@ -54,11 +54,11 @@ def _written(folder: Path, kind: str, *logs: Sequence[Mapping[str, Any]]) -> Pat
 
 def _two_owners(folder: Path, kind: str) -> tuple[Path, int]:
     """A trace of two owners and a consumer that never joined, and the number of its rows."""
-    before, behind = _owner("a", 10 * _S, 0, kind), _owner("b", 20 * _S, 1, kind)
+    before, after = _owner("a", 10 * _S, 0, kind), _owner("b", 20 * _S, 1, kind)
     # Of the second recorder only, and of a seq that the first has too.
-    stranger = {**behind[3], "seq": 7, "consumer": 9, "ts_us": 21 * _S}
+    stranger = {**after[3], "seq": 7, "consumer": 9, "ts_us": 21 * _S}
     before.append({**before[3], "seq": 7, "ts_us": 11 * _S})
-    return _written(folder, kind, [*behind, stranger], before), len(before) + len(behind) + 1
+    return _written(folder, kind, [*after, stranger], before), len(before) + len(after) + 1
 
 
 def _options(folder: Path) -> list[object]:

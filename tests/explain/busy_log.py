@@ -20,7 +20,7 @@ Fault = Callable[[Log, int], None]
 
 def busy(fault: Fault) -> Log:
     """Two consumers with much traffic, a third one that comes and goes, and a fault in the middle."""
-    behind = 2 * BUSY
+    second_from = 2 * BUSY
     log = Log()
     log.join(1)
     log.join(2)
@@ -29,8 +29,8 @@ def busy(fault: Fault) -> Log:
     log.leave(3, reason="close_consumer")
     _traffic(log, BUSY // 2)
     fault(log, BUSY)
-    _traffic(log, behind)
-    _traffic(log, behind + BUSY // 2)
+    _traffic(log, second_from)
+    _traffic(log, second_from + BUSY // 2)
     return log
 
 

@@ -100,9 +100,9 @@ def test_the_event_that_completes_a_finding_is_marked_and_in_the_middle() -> Non
 def test_the_owner_at_a_moment_is_in_the_first_lines() -> None:
     log = moved()
     found = found_in(log.rows, config_of())
-    before, behind = (reported(found.story(HASH_OF_LOW, Middle(ts_us=log.rows[row]["ts_us"])))[1] for row in (5, 9))
+    before, after = (reported(found.story(HASH_OF_LOW, Middle(ts_us=log.rows[row]["ts_us"])))[1] for row in (5, 9))
     assert before == "At      1970-01-01 00:16:40.005: owner c1 (1); pending: c1 (1) 1"
-    assert behind.startswith("At      1970-01-01 00:16:40.009: owner blue (2); pending: c1 (1) 1; draining")
+    assert after.startswith("At      1970-01-01 00:16:40.009: owner blue (2); pending: c1 (1) 1; draining")
 
 
 def test_the_hash_of_a_key_is_the_one_of_the_selector() -> None:

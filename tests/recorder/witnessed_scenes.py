@@ -13,7 +13,7 @@ from holder import Holder
 from recording_broker import RecordingBroker, wait_for
 
 LIMIT: Final = 50
-"""Of the messages that a consumer may hold: the entries behind them wait in the broker."""
+"""Of the messages that a consumer may hold: the entries after them wait in the broker."""
 KEYS: Final = [f"key-{number}" for number in range(60)]
 BURSTS: Final = 3
 GUESTS: Final = 8

@@ -94,7 +94,7 @@ def ranges(tables: Tables) -> list[str]:
 
 
 def _by_epoch(range_ownership: Sequence[Row]) -> Iterator[tuple[int, Row, int | None, list[Row]]]:
-    """Each epoch that a range begins with: its number, such a row, behind which seq it ended, and all of its rows."""
+    """Each epoch that a range begins with: its number, such a row, after which seq it ended, and all of its rows."""
     for number in sorted({row["epoch"] for row in range_ownership}):
         going_on = (row for row in range_ownership if row["last_epoch"] is None or number <= row["last_epoch"])
         rows = [row for row in going_on if row["epoch"] <= number]

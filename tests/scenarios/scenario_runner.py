@@ -285,8 +285,8 @@ class Story:
     def _write(self, event: str, **columns: object) -> None:
         self._now_us += 1_000
         last: Columns = self._rows[-1] if self._rows else {"seq": 0}
-        behind = last["seq_end"] if "seq_end" in last else last["seq"]
-        place: Columns = {"seq": behind + 1, "ts_us": self._now_us, "topic": _GROUP.topic}
+        last_seq = last["seq_end"] if "seq_end" in last else last["seq"]
+        place: Columns = {"seq": last_seq + 1, "ts_us": self._now_us, "topic": _GROUP.topic}
         place["subscription"] = None if event == "publish" else _GROUP.subscription
         self._rows.append({"event": event, **place, **columns})
 
@@ -326,7 +326,7 @@ def _settings(words: list[str]) -> Columns:
 
 
 def _named(words: list[str]) -> tuple[list[str], str]:
-    """The entries that a command begins with, and the word behind them."""
+    """The entries that a command begins with, and the word after them."""
     named = list(takewhile(lambda word: word[0].isdigit(), words))
     return [entry for word in named for entry in _each(word)], words[len(named)]
 

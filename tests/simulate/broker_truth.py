@@ -302,8 +302,8 @@ class Truth:
 
         While the dispatcher remembers recently joined consumers, each waiting entry before it may take a read and a
         pause (contract 6.2). Where a skip has released them, no row shows it. And a consumer that has joined recently
-        gets nothing from the read position of its join on: rows show that position to be behind what was sent by then,
-        and not that it is behind entries that were read and not sent.
+        gets nothing from the read position of its join on: rows show that position to be after what was sent by then,
+        and not that it is after entries that were read and not sent.
         """
         simulation = self._simulation
         policy, cursor, state = simulation.policy, simulation.cursor, simulation.state

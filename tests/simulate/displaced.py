@@ -3,7 +3,7 @@
 A simulation writes each row at the moment of its event. The hooks of a broker do not (contract 10): a command is seen
 before the broker acts on it and its end later, `messageProduced` runs on another thread, and a dispatch ends when it is
 written to the connection. So rows move, by less than a message travels between broker and client: an acknowledgement
-stays behind what it acknowledges.
+stays after what it acknowledges.
 """
 
 import json

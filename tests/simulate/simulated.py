@@ -21,7 +21,7 @@ SETTINGS: Final = load_settings()
 MS: Final = 1000
 S: Final = 1_000_000
 
-# Reads overlap beyond the signature of F10 in rows (contract 6.6): nothing behind a block was sent before it, so no row
+# Reads overlap beyond the signature of F10 in rows (contract 6.6): nothing after a block was sent before it, so no row
 # shows that it came from replay; or three reads overlap, where recordings have two, and what the second of them could
 # not send is in replay again, after entries that came back meanwhile, or until its consumer has permits again. And what
 # is sent twice passes entries that a consumer held which left between the two.

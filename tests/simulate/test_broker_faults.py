@@ -115,7 +115,7 @@ def test_without_a_read_after_writes_only_something_else_goes_on() -> None:
 
 
 def at_the_tail(out_of_order: bool) -> PartitionWorkload:
-    """b keeps one entry, and four more of it wait in replay; what a gives back waits behind them."""
+    """b keeps one entry, and four more of it wait in replay; what a gives back waits after them."""
     published = [*((10 * MS, LOW) for _ in range(5)), (11 * MS, HIGH)]
     clients = [client("a", nack_ratio=1.0, nack_delay_us=100 * MS), client("b", queue=1, service_us=FOREVER)]
     workload = workload_of(published, clients, [*joins(2), Action(9 * MS, "hang", 1)], 3 * S)

@@ -128,7 +128,7 @@ def test_f5_one_unacknowledged_entry_blocks_a_recently_joined_consumer() -> None
 
 
 def undeliverable_head() -> PartitionWorkload:
-    """b takes nothing, and its entries fill replay; then c leaves, and what it held waits behind them for a."""
+    """b takes nothing, and its entries fill replay; then c leaves, and what it held waits after them for a."""
     return workload_of(
         [*((at * MS, LOW) for at in range(10, 60)), (100 * MS, HIGH)],
         [client("a"), client("b", queue=1, service_us=FOREVER), client("d"), client("c", service_us=FOREVER)],

@@ -80,7 +80,7 @@ def test_a_draining_dispatcher_keeps_the_contract(seed: int, version: str) -> No
 @example(
     40074, "4.0.8"
 )  # an entry put back because another one of its hash waited, and sent by a read in flight at a leave
-@example(30539, "4.0.8")  # an entry that a read in flight sent again behind its acknowledgement, and a join
+@example(30539, "4.0.8")  # an entry that a read in flight sent again after its acknowledgement, and a join
 def test_so_it_does_in_the_rows_that_a_recorder_writes(seed: int, version: str) -> None:
     assert drawn_as_recorded(seed, version).unexplained == []
 
@@ -90,8 +90,8 @@ def test_so_it_does_in_the_rows_that_a_recorder_writes(seed: int, version: str) 
 @given(SEEDS, st.sampled_from(["4.0.8", "4.2.4"]), st.sampled_from(sorted(ONE_SIDED)))
 @example(6, "4.0.8", "ends of acknowledgements")  # more unacknowledged at a dispatch than there were
 @example(164, "4.0.8", "ends of acknowledgements")  # fewer counted in a snapshot than were held
-@example(476, "4.0.8", "ends of both")  # a dispatch recorded behind the redelivery that came after it
-@example(61, "4.0.8", "ends of dispatches")  # a dispatch recorded behind the leave of its receiver
+@example(476, "4.0.8", "ends of both")  # a dispatch recorded after the redelivery that came after it
+@example(61, "4.0.8", "ends of dispatches")  # a dispatch recorded after the leave of its receiver
 def test_so_it_does_in_the_rows_of_a_recorder_of_one_side(seed: int, version: str, sides: str) -> None:
     assert drawn_as_recorded(seed, version, without=ONE_SIDED[sides]).unexplained == []
 
@@ -105,7 +105,7 @@ def test_so_it_does_in_the_rows_of_a_recorder_of_one_side(seed: int, version: st
         38,  # the same on a ring
         1,  # a leave that is recorded before the join of its consumer
         26,  # the same of the first consumer
-        414,  # consumers of one name that come and go, and dispatches from before recorded behind that
+        414,  # consumers of one name that come and go, and dispatches from before recorded after that
     ],
 )
 def test_so_it_does_where_only_ends_are_recorded(seed: int) -> None:

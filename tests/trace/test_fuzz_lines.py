@@ -74,11 +74,11 @@ def test_lines_put_together_of_pieces(tmp_path: Path, seed: int) -> None:
 _GOOD = json.dumps(FLOW)
 
 
-_BEHIND = ("]}", f"]}}{_GOOD}", f'],"x":[{_GOOD}', f",null]}}{_GOOD}", "\x00", "\ufeff", "}", ",", f",{_GOOD}", _GOOD)
+_REST = ("]}", f"]}}{_GOOD}", f'],"x":[{_GOOD}', f",null]}}{_GOOD}", "\x00", "\ufeff", "}", ",", f",{_GOOD}", _GOOD)
 
 
 def test_nothing_after_a_row_is_lost(tmp_path: Path) -> None:
-    lines = [_GOOD, *(_GOOD + behind for behind in _BEHIND)]
+    lines = [_GOOD, *(_GOOD + rest for rest in _REST)]
     good, aside = read(tmp_path / "t", [line.encode() for line in lines])
     assert good == 1
     assert {(row["line"], row["refused"], row["raw"]) for row in aside} == {

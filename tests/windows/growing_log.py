@@ -130,10 +130,10 @@ def at(step: int) -> int:
     return step * STEP_US
 
 
-def service(first: int, behind: int) -> list[dict[str, Any]]:
+def service(first: int, end: int) -> list[dict[str, Any]]:
     """Rows of a topic with one consumer, row n at step n: a join, then entries published, sent and acknowledged."""
     rows: list[dict[str, Any]] = []
-    for step in range(first, behind):
+    for step in range(first, end):
         row = {"seq": step * 10, "ts_us": at(step), "topic": "t"}
         consumer = {"subscription": "s", "consumer": 1, "consumer_name": "c1"}
         entry = {"ledger_id": 7, "entry_id": (step - 1) // 3, "batch_size": 1, "key_b64": "b3JkZXItNDI="}

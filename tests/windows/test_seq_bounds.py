@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.windows.seq_bounds import LogQuery, SeqBounds, find
 
 pytestmark = pytest.mark.spark
 
-# The clock is nearly in the order of seq: row 4 is a step ahead, row 5 one behind.
+# The clock is nearly in the order of seq: row 4 is a step ahead, row 5 one late.
 CLOCK = {1: 100, 2: 200, 3: 300, 4: 500, 5: 400, 6: 500, 7: 600}
 
 

@@ -66,7 +66,7 @@ def _of_run(run: RunSummary, rows: PageRows) -> Iterator[Figure]:
                 frozenset({3, 4}),
                 max(0, len(pairs) - _ROWS),
             ),
-            "Only waiting that a consumer caused. Behind # is its number in the trace, because names may be equal.",
+            "Only waiting that a consumer caused. After # comes its number in the trace, because names may be equal.",
         )
     chains = chains_of(rows.blocking)
     if chains:

@@ -20,7 +20,7 @@ _COUNTED = ("violation", "known_bug", "not_provable")
 _NOT_SHOWN = {
     "gaps": "gaps, in which the recorder dropped rows",
     "rows_dropped": "rows that the recorder dropped",
-    "rows_censored": "rows from before the state was known, or from behind a gap",
+    "rows_censored": "rows from before the state was known, or from after a gap",
     "rows_refused": "rows that do not fit the rows before them",
     "dispatches_undecided": "dispatches while the owner of their hash was undecided",
     "dispatches_without_key": "dispatches without a recorded key",

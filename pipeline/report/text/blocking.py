@@ -53,7 +53,7 @@ def _blamed(block: Block, topics: TopicNames) -> str:
 
 
 def _worst(wait: Wait) -> str:
-    """An interval in words: who waited for whom, how long, and behind which entries."""
+    """An interval in words: who waited for whom, how long, and after which entries."""
     end = f"ended by {wait.ended_by}" if wait.ended_by else "still open at the end"
     named = wait.root_positions[:_ROOTS]
     more = len(wait.root_positions) - len(named)

@@ -26,7 +26,7 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "maxUnackedMessagesPerConsumer",
         "unacked_limit_subscription": "look at who had not acknowledged {oldest}, or raise "
         "maxUnackedMessagesPerSubscription",
-        "look_ahead_limit": "look at why {blamed} did not acknowledge {oldest}; behind it the replay queue reached "
+        "look_ahead_limit": "look at why {blamed} did not acknowledge {oldest}; after it the replay queue reached "
         "keySharedLookAheadMsgInReplayThresholdPerConsumer or keySharedLookAheadMsgInReplayThresholdPerSubscription",
         "no_owner": "keep a consumer connected that owns the hash of {oldest}",
         "nack_delay": "look at why the application gave {oldest} back",

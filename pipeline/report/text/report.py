@@ -202,7 +202,7 @@ def _incomplete(partition: Partition, topics: TopicNames, run: RunSummary) -> La
     lost, by_gaps = partition.rows_dropped or 0, partition.rows_censored_by_gaps or 0
     numbers = {
         f"dropped by the recorder in {count(partition.gaps or 0, 'gap')}": lost,
-        "in or behind a gap": by_gaps,
+        "in or after a gap": by_gaps,
         censored: partition.rows_censored - by_gaps,
         "refused": partition.rows_refused,
         "dispatched while the owner of their hash was undecided": partition.dispatches_undecided,

@@ -19,7 +19,7 @@ _BY_POLICY = "topic"
 
 
 class SettingsRecorder:
-    """Writes what changed to the log, when it is told to look."""
+    """Writes what changed since the last look to the log."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log

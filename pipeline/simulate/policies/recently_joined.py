@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherSt
 class RecentlyJoinedPolicy(DispatcherPolicy):
     """A newcomer gets nothing from its position on until mark-delete has come there; nothing drains.
 
-    There is no look-ahead limit and no backoff, and an undeliverable head of replay blocks what is behind it (6.2).
+    There is no look-ahead limit and no backoff, and an undeliverable head of replay blocks what comes after it (6.2).
 
     Attributes:
         recently: the recently joined consumers in the order of joining.

@@ -78,7 +78,7 @@ def _gap(facts: SubscriptionFacts) -> Iterator[Found]:
     although = " although all consumers have permits" if only_gap else ""
     shown = f"no consumer has the hashes {listed}{more}; {entries(sub.replay or 0)} wait in replay{although}"
     movement = facts.movement
-    stays = movement is not None and movement.tells and movement.replay is not None and movement.replay >= 0
+    stays = movement is not None and movement.is_long_enough and movement.replay is not None and movement.replay >= 0
     proved = only_gap and (facts.is_still or stays)
     yield Found("hash_gap", certainty(proved), (), shown, since(None, facts))
 

@@ -1,4 +1,4 @@
-"""Recently joined consumers of 3.x and the classic dispatcher: who is held back, behind what, until when (6.1).
+"""Recently joined consumers of 3.x and the classic dispatcher: who is held back, from what on, until when (6.1).
 
 The positions are those of ledger 1. Consumer 1 owns everything at first, 2 takes the lower half, 3 the lowest quarter,
 4 the lower half of what is left to 1. Rows take no time here: what passes is written down.
@@ -46,11 +46,11 @@ def test_a_newcomer_is_sent_nothing_new_until_mark_delete_is_where_it_joined() -
     log.dispatch(2, 3, LOW)
     (wait,) = _consumers(log)
     assert (wait.consumer, wait.blocking, wait.roots) == (2, 1, ((1, 0),))
-    # Behind the read position of its join: entries 0 and 1 were read.
+    # After the read position of its join: entries 0 and 1 were read.
     assert wait.detail == {"held_back_behind": "1:2"}
     assert (wait.entries, wait.waited_us) == (2, 2 * 2 * SECOND)
     assert joined <= wait.from_seq <= joined + 1
-    # The core looks at it with the row behind the acknowledgement.
+    # The core looks at it with the row after the acknowledgement.
     assert (wait.ended_by, wait.to_seq) == ("ack", released + 1)
 
 

@@ -480,7 +480,7 @@ def test_what_was_read_is_not_kept_by_entries_that_nobody_owns() -> None:
 
 
 def unsent_in_replay(log: Log, stuck: int, batch: int, version: str) -> dict[tuple[str, str], int]:
-    """Consumer 1, without permits, keeps entries in replay; behind them one for 2, which has permits, is not sent."""
+    """Consumer 1, without permits, keeps entries in replay; after them one for 2, which has permits, is not sent."""
     log.join(1)
     log.join(2)
     flow(log, 1, permits=1)

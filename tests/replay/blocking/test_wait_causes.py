@@ -75,7 +75,7 @@ def test_waits_with_time_between_them_are_two_intervals(between_us: int, swept: 
         log.dispatch(1, entry, HIGH)
         log.ack(1, entry)
         log.now_us += between_us
-        log.snapshot()  # the rows behind it are replayed by themselves
+        log.snapshot()  # the rows after it are replayed by themselves
         for number, key in enumerate(of_the_other if swept else ()):
             _sent(log, 2, entry + 200 + number, key)
             log.ack(2, entry + 200 + number)

@@ -220,7 +220,7 @@ def test_a_snapshot_moves_mark_delete_past_what_the_trace_did_not_show() -> None
     log = _used_up()
     log.ack(1, 2)
     log.stats("1:0")
-    # 0 is held, for no acknowledgement of it was seen; what was used up behind it is released.
+    # 0 is held, for no acknowledgement of it was seen; what was used up after it is released.
     assert not _held(log, 1, ANY)
 
 

@@ -206,7 +206,7 @@ class _Bursts:
 
     def _snapshot(self) -> None:
         if self._plan.snapshots == "after each change":
-            # Behind both rows of a change that has them at its very moment, and inside the bracket of another.
+            # After both rows of a change that has them at its very moment, and inside the bracket of another.
             self.model.snapshot_in(1)
         elif self._rng.random() < 0.2:
             self.model.snapshot_in(self._rng.randint(0, 30_000))
@@ -235,7 +235,7 @@ class _Bursts:
         back = [(consumer.name, consumer.ranges) for consumer in model.consumers if consumer.open]
         late_us = 0 if self._plan.sides == "exact" else _NEAR_US
         closes_us = [(rng.randint(0, 10_000), rng.randint(-late_us, late_us)) for _ in model.consumers]
-        # Behind the last acknowledged entry, as an unload that loses acknowledgements does, or anywhere.
+        # After the last acknowledged entry, as an unload that loses acknowledgements does, or anywhere.
         seek = rng.randint(0, len(model.state.keys)) if self._plan.reset == "seek" else None
         model.reset(self._plan.reset, closes_us, seek)
         rng.shuffle(back)

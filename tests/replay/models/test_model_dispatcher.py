@@ -53,8 +53,8 @@ def schedules(
     latencies = st.lists(st.integers(0, 40), min_size=1, max_size=12)
     actions = st.lists(action, max_size=60)
     if story:
-        before, behind = st.lists(action, max_size=6), st.lists(action, max_size=20)
-        actions = st.tuples(before, behind).map(lambda others: [*others[0], *story, *others[1]])
+        before, after = st.lists(action, max_size=6), st.lists(action, max_size=20)
+        actions = st.tuples(before, after).map(lambda others: [*others[0], *story, *others[1]])
     return st.builds(Schedule, actions, latencies, st.sampled_from(changed), st.sampled_from(permits))
 
 

@@ -72,7 +72,7 @@ class Recording:
                 held = {p: sent for p, sent in held.items() if sent["consumer"] != row["consumer"]}
         return held
 
-    def behind(self, seq: int) -> Iterator[Columns]:
+    def after(self, seq: int) -> Iterator[Columns]:
         """The rows after a seq."""
         return islice(self.rows, bisect_right(self._seqs, seq), None)
 
@@ -131,7 +131,7 @@ def both_sides(recording: Recording, sent: Columns) -> set[int]:
     """The seqs of a dispatch, start and end."""
     ends = (
         row["seq"]
-        for row in recording.behind(sent["seq"])
+        for row in recording.after(sent["seq"])
         if row["event"] == "dispatch" and row["phase"] == "end" and at(row) == at(sent)
     )
     return {sent["seq"], *islice(ends, 1)}
@@ -144,7 +144,7 @@ def idle(recording: Recording, sent: Columns) -> bool:
 
 def alone(recording: Recording, sent: Columns) -> bool:
     """Whether nothing else of the key is sent before this dispatch is acknowledged."""
-    for row in recording.behind(sent["seq"]):
+    for row in recording.after(sent["seq"]):
         if row["event"] == "ack" and any((p["ledger_id"], p["entry_id"]) == at(sent) for p in row["positions"]):
             return True
         if row["event"] == "dispatch" and row["phase"] == "start" and row["key"] == sent["key"]:

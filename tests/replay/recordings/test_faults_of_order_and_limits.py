@@ -109,9 +109,9 @@ def test_an_entry_is_never_sent_and_those_behind_it_are() -> None:
     untouched = reported(name, logs)
     for lost in spread(sent(logs)[len(sent(logs)) // 2 :]):
         changed = [[without(row, entry(lost)) for row in log if not is_dispatch(row, entry(lost))] for log in logs]
-        behind = [r["seq"] for r in sent(logs) if r["key"] == lost["key"] and entry(r) > entry(lost)]
-        assert behind
-        assert reported(name, changed) - untouched == Counter(("replay_overtaken", seq, "violation") for seq in behind)
+        later = [r["seq"] for r in sent(logs) if r["key"] == lost["key"] and entry(r) > entry(lost)]
+        assert later
+        assert reported(name, changed) - untouched == Counter(("replay_overtaken", seq, "violation") for seq in later)
 
 
 def is_dispatch(row: Columns, position: tuple[int, int]) -> bool:

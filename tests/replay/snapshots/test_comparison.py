@@ -16,7 +16,7 @@ def _drains(entries: int) -> list[dict[str, int]]:
 
 
 def _settled(log: Log) -> None:
-    """The log goes on behind every bracket."""
+    """The log goes on after every bracket."""
     log.now_us += 1_000_000
     log.write("stats")
 
@@ -65,7 +65,7 @@ def test_a_snapshot_knows_nothing_of_what_lies_behind_its_bracket(count: int, ag
     log = _sent()
     seq = len(log.rows)
     log.ack(1, 0)
-    # Taken before the acknowledgement, written behind it.
+    # Taken before the acknowledgement, written after it.
     log.snapshot(reported(1, unacked_messages=count), seq_begin=seq, seq_end=seq)
     _settled(log)
     assert _agreement(log, "unacked_messages") == (agreed, 1)

@@ -51,8 +51,8 @@ def told_by_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts
     groups = named_in(logs)
     bounds = [0, *sorted(cuts), 2**62]
     for number in range(len(bounds) - 1):
-        first, behind = bounds[number], bounds[number + 1]
-        part = [[row for row in log if first <= row["seq"] < behind] for log in logs]
+        first, end = bounds[number], bounds[number + 1]
+        part = [[row for row in log if first <= row["seq"] < end] for log in logs]
         chunks = chunks_of(part, rules, groups=groups)
         reported: Tables = defaultdict(list)
         for group in groups:

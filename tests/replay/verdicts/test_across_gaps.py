@@ -7,7 +7,7 @@ from local_replay import HIGH, LOW, Log, Replay, replayed, reported
 
 SECOND_US = 1_000_000
 SKEW_US = 10_000
-# The entries behind a gap are judged from the first publish on that comes so much later.
+# The entries after a gap are judged from the first publish on that comes so much later.
 LATER_US = 200_000
 
 
@@ -59,8 +59,8 @@ def test_a_duplicate_is_judged_by_the_rest_of_its_read(before_us: int, severity:
     assert severities(replayed(log.rows)) == {("early_duplicate", sent): severity}
 
 
-def behind(log: Log) -> None:
-    """A gap, an entry that opens the judgement of those behind it, and 10 and 11, of which 1 is sent the first."""
+def after_gap(log: Log) -> None:
+    """A gap, an entry that opens the judgement of those after it, and 10 and 11, of which 1 is sent the first."""
     log.join(1)
     log.publish(0, HIGH)
     log.dispatch(1, 0, HIGH)
@@ -75,7 +75,7 @@ def behind(log: Log) -> None:
 @pytest.mark.parametrize("acked", [True, False])
 def test_whether_a_replay_read_sent_it_first_may_be_missing(acked: bool) -> None:
     log = Log()
-    behind(log)
+    after_gap(log)
     if acked:
         log.ack(1, 10)
     sent = log.dispatch(1, 10, HIGH)
@@ -85,7 +85,7 @@ def test_whether_a_replay_read_sent_it_first_may_be_missing(acked: bool) -> None
 @pytest.mark.parametrize(("later_us", "severity"), [(0, "not_provable"), (2 * SECOND_US, "violation")])
 def test_what_mark_delete_has_passed_explains_nothing_for_longer_than_a_read(later_us: int, severity: str) -> None:
     log = Log()
-    behind(log)
+    after_gap(log)
     log.now_us += LATER_US
     log.snapshot(reported(1), mark_delete_position="1:9", seq_begin=len(log.rows), seq_end=len(log.rows))
     log.now_us += LATER_US + later_us
@@ -98,7 +98,7 @@ def test_what_mark_delete_has_passed_explains_nothing_for_longer_than_a_read(lat
 
 def overtaken(version: str, **join: Any) -> dict[tuple[str, int], str]:
     log = Log()
-    behind(log)
+    after_gap(log)
     log.publish(12, HIGH)
     log.dispatch(1, 12, HIGH)
     log.dispatch(1, 11, HIGH)

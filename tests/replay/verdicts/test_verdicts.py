@@ -128,7 +128,7 @@ def test_a_replay_read_in_flight_may_overtake_what_was_just_left_behind(
     log.dispatch(1, 0, HIGH)
     if waited:
         log.publish(1, HIGH)
-        # What lies behind it was sent, so it was read and waits in replay.
+        # What comes after it was sent, so it was read and waits in replay.
         log.publish(2, LOW)
         log.dispatch(2, 2, LOW)
     log.leave(1)

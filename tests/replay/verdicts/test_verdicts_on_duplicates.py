@@ -195,7 +195,7 @@ def test_what_a_normal_read_sent_comes_not_again_after_its_acknowledgement() -> 
 
 @pytest.mark.parametrize(("tail", "severity"), [((2, 3), "known_bug"), ((3, 2), "violation")])
 def test_the_end_of_a_block_may_be_the_highest_that_was_read(tail: tuple[int, ...], severity: str) -> None:
-    """No row shows that 2 and 3 were in replay: nothing behind them was sent before."""
+    """No row shows that 2 and 3 were in replay: nothing after them was sent before."""
     log = Log()
     log.join(1)
     log.join(2)
@@ -227,7 +227,7 @@ def test_a_snapshot_speaks_of_those_of_a_block_that_were_held() -> None:
 
 @pytest.mark.parametrize("entry", [0, 1])
 def test_no_entry_comes_before_itself(entry: int) -> None:
-    """After an unload mark-delete is behind what the new dispatcher has not sent yet, as far as rows show it."""
+    """After an unload mark-delete is before what the new dispatcher has not sent yet, as far as rows show it."""
     log = Log()
     log.join(1)
     for number in range(2):
