@@ -39,15 +39,17 @@ def duplicates(context: FindingContext) -> dict[int, FindingVerdict]:
     findings = context.found.findings
     indexes = np.flatnonzero((findings.rule == EARLY_DUPLICATE) & (findings.permitted == NOT_PERMITTED))
     indexes = indexes[np.argsort(findings.seq[indexes], kind="stable")]
+    known = indexes[findings.other_seq[indexes] != UNKNOWN]
+    replayed = chosen(findings, known[findings.other_marks[known] & Mark.REPLAYED != 0])
     verdicts: dict[int, FindingVerdict] = {}
     for consumer in np.unique(findings.consumer[indexes]):
-        for at, verdict in _judged(indexes[findings.consumer[indexes] == consumer], context).items():
+        for at, verdict in _judged(indexes[findings.consumer[indexes] == consumer], replayed, context).items():
             verdicts[at] = verdict
     return verdicts
 
 
-def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerdict]:
-    """The verdicts on the duplicates of one consumer, given in the order of seq."""
+def _judged(of_consumer: Ints, replayed: Records, context: FindingContext) -> dict[int, FindingVerdict]:
+    """The verdicts on the duplicates of one consumer, given in the order of seq; `replayed`: see `_first_read`."""
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
     seqs = frozenset(findings.seq[of_consumer].tolist())
@@ -59,12 +61,13 @@ def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerd
     for block in _blocks(of_consumer, findings):
         known = chosen(findings[block].view(np.recarray), findings.other_seq[block] != UNKNOWN)
         contradiction = _contradiction(known, context.skew_us)
+        unproven = _first_read(known, replayed)
         if contradiction:
             verdict = unexplained(contradiction)
         elif (known.ts_us - known.other_ts > READ_US).any():
-            verdict = _late_verdict(known, context)
+            verdict = _late_verdict(known, unproven, context)
         else:
-            verdict = _overlap_verdict(block, of_consumer, context)
+            verdict = _overlap_verdict(block, of_consumer, unproven, context)
         for at, finding in findings_at(findings, block):
             if at in more_than_twice or finding.seq in repeated_again:
                 verdicts[at] = unexplained("it was sent more than twice, but two overlapping reads send it twice")
@@ -126,8 +129,6 @@ def _is_within(finding: KernelFinding, block: Ints, findings: Records) -> bool:
 
 def _contradiction(block: Records, skew_us: int) -> str:
     """The reason why overlapping reads cannot have sent a block (points of contract 6.6); empty if there is none."""
-    if block.size and not (block.other_marks & Mark.REPLAYED).any():
-        return "a normal read sent it the first time, and only replay reads overlap"
     if (np.diff(block.other_seq) < 0).any():
         return "the entries were sent in another order the second time"
     published = block.since_ts[block.since_seq != UNKNOWN]
@@ -136,12 +137,40 @@ def _contradiction(block: Records, skew_us: int) -> str:
     return ""
 
 
-def _late_verdict(block: Records, context: FindingContext) -> FindingVerdict:
+def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
+    """The verdict on a block, unless snapshots prove it, of which no row shows that a replay read sent it first.
+
+    A read sends to several consumers, so what two reads sent to another one in between shows it too.
+
+    Args:
+        block: the duplicates.
+        replayed: all duplicates of the subscription that came from replay the first time.
+
+    Returns:
+        None: a replay read sent it the first time.
+    """
+    if block.size == 0:
+        return None
+    between = (replayed.other_seq < block.seq.min()) & (replayed.seq > block.other_seq.max())
+    if (between & (np.abs(replayed.ts_us - block.ts_us[0]) <= READ_US)).any():
+        return None
+    # What is read for a consumer without permits goes into replay, and is above all that was dispatched by then.
+    if ((block.since_seq != UNKNOWN) & (block.other_ts - block.since_ts > READ_US)).any():
+        return not_provable(
+            "it had waited for longer than a read takes when it was sent the first time, and no row shows whether it "
+            "was in replay by then: only replay reads overlap"
+        )
+    return unexplained("a normal read sent it the first time, and only replay reads overlap")
+
+
+def _late_verdict(block: Records, unproven: FindingVerdict | None, context: FindingContext) -> FindingVerdict:
     """The verdict on a block that was sent again later than a read takes.
 
     What a read of 3.x and classic brings for a consumer without permits is put back, also if the consumer holds it
     meanwhile, and is read once more as soon as it has permits again (contract 6.2, 6.6).
     """
+    if unproven is not None and unproven.severity == "violation":
+        return unproven
     contradiction = "more time passed between the two dispatches than a read takes"
     idle = bool((block.receiver_sent_ts[0] - block.other_ts <= READ_US).all())
     permits_recorded = common_of(context.found.dispatcher.seen)["permits_known_by"] == BY_FLOWS
@@ -164,8 +193,12 @@ def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context
     return near_before and after is not None and after.ts_us - times[-1] <= LOOK_AHEAD_US
 
 
-def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) -> FindingVerdict:
+def _overlap_verdict(
+    block: Ints, of_consumer: Ints, unproven: FindingVerdict | None, context: FindingContext
+) -> FindingVerdict:
     """The verdict on a block with the signature of F10, which the snapshots around it may prove or refute.
+
+    `unproven` is the verdict if they do neither; None: that it is F10.
 
     Between two exact snapshots the surplus grows by every message that the broker counted twice, and by nothing else.
     What was acknowledged between the two dispatches is counted once at a time, and so is what went to two consumers.
@@ -207,4 +240,5 @@ def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) ->
                 f", and the snapshot at seq {snapshot_seq} proves it: the broker counts {count(grown, 'message')} too "
                 "many"
             )
-    return FindingVerdict("known_bug", context.exception("E17"), known, because)
+            unproven = None
+    return unproven or FindingVerdict("known_bug", context.exception("E17"), known, because)

@@ -479,8 +479,13 @@ def test_what_was_read_is_not_kept_by_entries_that_nobody_owns() -> None:
     assert stall.cause == "unexplained"
 
 
-def unsent_in_replay(log: Log, stuck: int, batch: int, version: str) -> dict[tuple[str, str], int]:
-    """Consumer 1, without permits, keeps entries in replay; after them one for 2, which has permits, is not sent."""
+def unsent_in_replay(
+    log: Log, stuck: int, batch: int, version: str, unread_us: int | None = None
+) -> dict[tuple[str, str], int]:
+    """Consumer 1, without permits, keeps entries in replay; after them one for 2, which has permits, is not sent.
+
+    `unread_us`: so long before the end another entry for 2 is published, and no snapshot shows that it was read.
+    """
     log.join(1)
     log.join(2)
     flow(log, 1, permits=1)
@@ -494,6 +499,10 @@ def unsent_in_replay(log: Log, stuck: int, batch: int, version: str) -> dict[tup
     log.dispatch(2, stuck + 2, LOWEST)
     log.snapshot(msg_in_replay=stuck + 1, read_position=f"1:{stuck + 3}")
     log.now_us += 3 * SECOND_US
+    if unread_us is not None:
+        log.now_us -= unread_us
+        log.publish(stuck + 3, LOW)
+        log.now_us += unread_us
     log.dispatch(2, stuck + 1, LOW)
     settings = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": batch}
     return dict(replayed(log.rows, version=version, settings=settings).weighed)
@@ -503,6 +512,12 @@ def unsent_in_replay(log: Log, stuck: int, batch: int, version: str) -> dict[tup
 def test_the_head_of_replay_blocks_the_rest_only_if_a_read_picks_nothing_else(stuck: int, severity: str) -> None:
     # F6: a read of 3.x picks the first 20 of replay, whatever they are.
     assert unsent_in_replay(Log(), stuck, batch=20, version="3.3.2")["stalled", severity] == 1
+
+
+@pytest.mark.parametrize(("unread_us", "severity"), [(SECOND_US // 2, "known_bug"), (2 * SECOND_US, "violation")])
+def test_what_came_last_need_not_have_been_read_to_be_behind_the_head_of_replay(unread_us: int, severity: str) -> None:
+    found = unsent_in_replay(Log(), 20, batch=20, version="3.3.2", unread_us=unread_us)
+    assert found["stalled", severity] == 1
 
 
 def joined_at(log: Log, *positions: str) -> None:

@@ -1,7 +1,7 @@
 """Overlapping replay reads (F10, contract 6.6) and what only looks like them."""
 
 import pytest
-from local_replay import HIGH, Log, Replay, replayed
+from local_replay import HIGH, LOW, Log, Replay, replayed
 
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
@@ -191,6 +191,54 @@ def test_what_a_normal_read_sent_comes_not_again_after_its_acknowledgement() -> 
         "violation",
         "a normal read sent it the first time, and only replay reads overlap",
     )
+
+
+def _highest_sent_twice(waited_us: int, messages: int | None) -> FindingVerdict:
+    """The verdict on an entry that waited, was the highest sent, and is sent again; by so much a count is too high."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(0)
+    log.now_us += waited_us
+    log.dispatch(2, 0)
+    log.dispatch(2, 0)
+    replay = replayed(log.rows, version="3.0.7")
+    (verdict,) = verdicts(replay, *([] if messages is None else _surpluses(replay, 0, messages)))
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("waited_us", "messages", "severity", "because"),
+    [
+        (900_000, None, "violation", "a normal read sent it"),
+        (900_000, 1, "known_bug", "proves it"),
+        (1_100_000, None, "not_provable", "no row shows whether it was in replay"),
+        (1_100_000, 1, "known_bug", "proves it"),
+        (1_100_000, 0, "violation", "did not send it twice"),
+    ],
+)
+def test_what_waited_for_permits_was_in_replay_although_it_is_the_highest_that_was_sent(
+    waited_us: int, messages: int | None, severity: str, because: str
+) -> None:
+    verdict = _highest_sent_twice(waited_us, messages)
+    assert verdict.severity == severity
+    assert because in verdict.because
+
+
+@pytest.mark.parametrize(("together", "severity"), [(True, "known_bug"), (False, "violation")])
+def test_two_reads_that_overlap_send_to_several_consumers(together: bool, severity: str) -> None:
+    """Entry 0 goes to 2 from replay, and 1, which is the highest, to 1."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(0)
+    log.dispatch(2, 0)
+    log.redeliver(2, 0)
+    log.publish(1, HIGH)
+    sends = [(2, 0, LOW), (1, 1, HIGH)]
+    for consumer, entry, key in [*sends, *sends] if together else [sends[0], sends[0], sends[1], sends[1]]:
+        log.dispatch(consumer, entry, key, count=1 if entry == 0 else 0)
+    assert severities(replayed(log.rows))[-1] == severity
 
 
 @pytest.mark.parametrize(("tail", "severity"), [((2, 3), "known_bug"), ((3, 2), "violation")])

@@ -4,7 +4,7 @@
 |---|---|
 | write_not_completed | a dispatch has no end although others have: its connection does not take it, and others wait |
 | parked_at_the_end | all that waits was read; some of it cannot be sent for long, and what could be is not |
-| head_of_replay | 3.x, classic: all was read, and as many as a read picks cannot be sent and are before what could be |
+| head_of_replay | 3.x, classic: what waited long was read, and as many as a read picks are before what could be sent |
 | joined_out_of_order | 3.x, classic: what could be sent is for consumers remembered after one with a later position |
 | nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
 | no_read_pending | the same, and the last of them shows that the dispatcher waits for no read |
@@ -58,10 +58,9 @@ def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
     # One slow connection holds up the others; its own entries wait for it on any release.
     if unwritten != NOBODY and bool((free.owner != unwritten).any()):
         return Shown(WRITE_NOT_COMPLETED, unwritten)
-    if bool(reported_as_read(state, waiting, reported).all()):
-        parked = _parked(situation, waiting, free)
-        if parked:
-            return Shown(parked, NOBODY)
+    parked = _parked(situation, waiting, free)
+    if parked:
+        return Shown(parked, NOBODY)
     longest_us = reported.position_us - situation.interval.from_ts
     stands = reported.read_position is not None and longest_us >= situation.stall_threshold_us
     if stands and not reported_as_read(state, free, reported).any():
@@ -71,24 +70,38 @@ def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
     return Shown(COUNTED_AGAIN if stuck else "", NOBODY)
 
 
-def waits_for_read(situation: Situation, free: Waiters) -> bool:
+def waits_for_read(situation: Situation, waiting: Waiters, free: Waiters) -> bool:
     """Whether snapshots show that what could be sent waits for a read, all the time that would be a stall.
 
-    While a replay read is under way no other begins; while a normal read is, replay reads do (4.2, steps 5e and 9).
+    While a replay read is under way no other begins; while a normal read is, replay reads do (4.2, steps 5e and 9). The
+    read position moves on before the dispatcher gets what was read; what it cannot send is in replay from then on.
+
+    Args:
+        situation: the stall.
+        waiting: all entries that wait,
+        free: and those of them that could have been sent.
     """
-    reported, long_us = situation.reported, situation.interval.from_ts + situation.stall_threshold_us
+    state, reported = situation.state, situation.reported
+    long_us = situation.interval.from_ts + situation.stall_threshold_us
     if reported.replays and reported.no_replay_us < long_us:
         return True
-    unread = not reported_as_read(situation.state, free, reported).any()
-    return reported.reads is True and reported.no_read_us < long_us and unread
+    if not reported.reads or reported.no_read_us >= long_us:
+        return False
+    read = free.slot[reported_as_read(state, free, reported)]
+    if read.size == 0 or reported.in_replay is None:
+        return read.size == 0
+    return number_before(state, waiting, oldest(state, read)[0]) >= reported.in_replay
 
 
 def _parked(situation: Situation, waiting: Waiters, free: Waiters) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
+    read, long = reported_as_read(situation.state, waiting, situation.reported), waiting.since_ts <= situation.since_us
     if not situation.held_back.applies:
         # What was published later is not among `free`, although its owner may be ready.
-        long = np.count_nonzero(waiting.since_ts <= situation.since_us)
-        return PARKED_AT_THE_END if long > free.slot.size else ""
+        return PARKED_AT_THE_END if bool(read.all()) and np.count_nonzero(long) > free.slot.size else ""
+    # A read of new entries may go past the head of replay, so what came last need not have been read.
+    if not bool(read[long].all()):
+        return ""
     if free.slot.size and set(free.owner.tolist()) <= situation.held_back.out_of_order:
         return JOINED_OUT_OF_ORDER
     if free.slot.size == 0:

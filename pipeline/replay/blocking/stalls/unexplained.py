@@ -97,7 +97,7 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
         "unshown": unshown_limit(situation, parts),
         "owners_matter": bool(parts.unavailable.any() or recent) or not bool(unheld.any()),
     }
-    if waits_for_read(situation, free):
+    if waits_for_read(situation, waiting, free):
         facts["read_under_way"] = True
     roots = oldest(state, free.slot)
     return stall._replace(blocking=shown.consumer, roots=roots, detail={**stall.detail, **facts})
