@@ -54,6 +54,8 @@ class Profile(BaseModel):
         look_ahead_at_the_end: for which subscriptions a read looks ahead although the topic has no more entries (3.11).
         reads_past_replay: whether reads go on where nothing of replay can be sent, also while consumers are recently
             joined (6.2).
+        acks_release_late: whether an acknowledged entry stays pending until the cursor has deleted it, which no row
+            shows (3.12).
         unwritable_takes_nothing: whether a consumer counts as one without permits while its connection is not
             writable (3.12).
         rules: the rules for the dispatcher (`dispatch_audit.pipeline.contract.rules`), in the order of reports.
@@ -78,6 +80,7 @@ class Profile(BaseModel):
     mark_delete_releases: Literal["any", "administrative"]
     look_ahead_at_the_end: Literal["any", "out_of_order", "none"]
     reads_past_replay: bool
+    acks_release_late: bool
     unwritable_takes_nothing: bool
     rules: tuple[RuleName, ...]
     exceptions: tuple[ExceptionId, ...]

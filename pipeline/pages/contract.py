@@ -39,6 +39,7 @@ def profiles_page() -> str:
         "mark_delete_releases": lambda p: p.mark_delete_releases,
         "look_ahead_at_the_end": lambda p: p.look_ahead_at_the_end,
         "reads_past_replay": lambda p: p.reads_past_replay,
+        "acks_release_late": lambda p: p.acks_release_late,
         "unwritable_takes_nothing": lambda p: p.unwritable_takes_nothing,
         "hash of consistent_hashing": lambda p: p.hash["consistent_hashing"],
         "hash of auto_split": lambda p: p.hash["auto_split"],

@@ -24,6 +24,7 @@ ROOT: dict[str, Any] = {
     "mark_delete_releases": "any",
     "look_ahead_at_the_end": "any",
     "reads_past_replay": False,
+    "acks_release_late": False,
     "unwritable_takes_nothing": False,
     "hash": {"consistent_hashing": "raw", "auto_split": "raw", "exclusive": "raw"},
     "settings": {"numIOThreads": 4, "delayedDeliveryEnabled": True},

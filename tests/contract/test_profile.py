@@ -271,6 +271,11 @@ def test_reads_go_past_replay_from_a_release_of_a_branch_on(version: str, reads:
     assert profile_for(version, {}).reads_past_replay is reads
 
 
+@pytest.mark.parametrize(("version", "late"), [("4.2.5", False), ("5.0.0-M1", True), ("5.0.0", True)])
+def test_the_cursor_deletes_before_the_dispatcher_forgets_from_a_release_on(version: str, late: bool) -> None:
+    assert profile_for(version, {}).acks_release_late is late
+
+
 @pytest.mark.parametrize(
     ("version", "nothing"), [("4.2.5", False), ("5.0.0-M2", False), ("5.0.0", True), ("5.0.1", True)]
 )

@@ -65,15 +65,15 @@ class Comparison:
         mismatches: the first mismatches, up to the limit.
     """
 
-    __slots__ = ("_lazy_return", "agreed", "beyond", "compared", "mismatches")
+    __slots__ = ("_acks_release_late", "_lazy_return", "agreed", "beyond", "compared", "mismatches")
 
-    def __init__(self, lazy_return: bool) -> None:
-        """Takes whether `Profile.draining_return` is lazy."""
+    def __init__(self, lazy_return: bool, acks_release_late: bool) -> None:
+        """Takes whether `Profile.draining_return` is lazy, and `Profile.acks_release_late`."""
         self.compared: Counter[str] = Counter()
         self.agreed: Counter[str] = Counter()
         self.beyond: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
-        self._lazy_return = lazy_return
+        self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
 
     def compare(
         self,
@@ -95,11 +95,15 @@ class Comparison:
             self._note("msg_in_replay", in_replay.admits(snapshot.in_replay))
         for index, consumer in known:
             self._compare_ranges(snapshot, consumer, index, before, after, doubts)
+            unreleased = 0
             if consumer.unacked is not None:
                 held = before.rebuilt.unacked[index].widened(after.rebuilt.unacked[index])
                 self._note("unacked_messages", held.admits(consumer.unacked))
+                # What the cursor has not deleted yet counts as unacknowledged and as pending until then.
+                unreleased = consumer.unacked - held.most if self._acks_release_late else 0
             if drains and consumer.draining is not None:
-                self._compare_draining(snapshot, consumer, index, before.rebuilt, after.rebuilt, doubts, vague)
+                moments = before.rebuilt, after.rebuilt
+                self._compare_draining(snapshot, consumer, index, moments, unreleased, doubts, vague)
 
     def doubt(self, because: str) -> None:
         """Notes, as a clause, why the owners of all hashes were open in all snapshots so far."""
@@ -144,8 +148,8 @@ class Comparison:
         snapshot: Snapshot,
         consumer: ConsumerSnapshot,
         index: int,
-        before: Reconstruction,
-        after: Reconstruction,
+        moments: tuple[Reconstruction, Reconstruction],
+        unreleased: int,
         doubts: UndecidedRanges,
         vague: str,
     ) -> None:
@@ -153,11 +157,14 @@ class Comparison:
         missing: list[str] = []
         surplus: list[str] = []
         reasons: list[str] = []
-        rebuilt = {key[1] for moment in (before, after) for key in moment.draining if key[0] == index}
+        rebuilt = {key[1] for moment in moments for key in moment.draining if key[0] == index}
         for sticky_hash in sorted(rebuilt | set(consumer.draining)):
             reported = consumer.draining.get(sticky_hash, 0)
-            drained = [_drained(moment, index, sticky_hash, self._lazy_return) for moment in (before, after)]
-            if not drained[0].widened(drained[1]).admits(reported):
+            drained = [_drained(moment, index, sticky_hash, self._lazy_return) for moment in moments]
+            admitted = drained[0].widened(drained[1])
+            if 0 < reported - admitted.most <= unreleased:
+                unreleased -= reported - admitted.most
+            elif not admitted.admits(reported):
                 (missing if reported > drained[1].most else surplus).append(
                     f"{sticky_hash} ({entries(reported)}, expected {_range(drained[1])})"
                 )

@@ -61,6 +61,7 @@ class SnapshotCheck:
     """
 
     __slots__ = (
+        "_acks_release_late",
         "_begun",
         "_lazy_return",
         "blocked_attempts",
@@ -72,8 +73,8 @@ class SnapshotCheck:
         "surpluses",
     )
 
-    def __init__(self, lazy_return: bool) -> None:
-        self.comparison = Comparison(lazy_return)
+    def __init__(self, lazy_return: bool, acks_release_late: bool) -> None:
+        self.comparison = Comparison(lazy_return, acks_release_late)
         self.blocked_attempts = BlockedAttempts()
         self.cleared = ClearedHashes()
         self.counters = ImpossibleCounters()
@@ -81,7 +82,7 @@ class SnapshotCheck:
         self.surpluses: list[Surplus] = []
         self.listed: set[int] = set()
         self._begun: dict[int, Moment] = {}
-        self._lazy_return = lazy_return
+        self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
 
     def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""
@@ -108,7 +109,7 @@ class SnapshotCheck:
         self, snapshot: Snapshot, moments: tuple[Moment, Moment], dispatcher: Dispatcher, doubts: UndecidedRanges
     ) -> bool:
         """Whether a snapshot agrees with the reconstruction; nothing is noted."""
-        trial = Comparison(self._lazy_return)
+        trial = Comparison(self._lazy_return, self._acks_release_late)
         trial.compare(snapshot, dispatcher.consumers.known_in(snapshot), *moments, dispatcher.drains, doubts)
         return not trial.mismatches
 

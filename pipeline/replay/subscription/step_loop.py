@@ -75,7 +75,7 @@ class StepLoop:
         self.membership = Membership(config)
         self.short_until_us: dict[int, int] = {}
         self.cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
-        self.snapshots = SnapshotCheck(lazy_return=config.profile.draining_return == "lazy")
+        self.snapshots = SnapshotCheck(config.profile.draining_return == "lazy", config.profile.acks_release_late)
         self.missing = MissingRows(config.complete_from_start)
         self.settings = ComparedSettings()
         self.reported = ReportedAssignments(drains=config.profile.dispatcher == "draining")

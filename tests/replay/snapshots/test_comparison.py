@@ -186,6 +186,28 @@ def test_what_drains_is_what_the_holder_has(entries: int, agreed: int) -> None:
     assert _agreement(log, "draining_mismatch") == (1 + agreed, 2)
 
 
+@pytest.mark.parametrize(
+    ("unacked", "entries", "version", "agreed"),
+    [
+        (2, 2, "5.0.0-M1", 1),  # the cursor has deleted neither yet
+        (1, 1, "5.0.0-M1", 1),
+        (1, 2, "5.0.0-M1", 0),  # counts one less than it lists
+        (0, 1, "5.0.0-M1", 0),
+        (2, 2, "4.2.4", 0),  # forgets an entry before the cursor deletes it
+        (0, 0, "4.2.4", 1),
+    ],
+)
+def test_what_the_cursor_has_not_deleted_yet_drains_on_some_brokers(
+    unacked: int, entries: int, version: str, agreed: int
+) -> None:
+    log = _moved()
+    log.ack(1, 0, 1)
+    draining = _drains(entries) if entries else []
+    log.snapshot(reported(1, unacked_messages=unacked, draining_hashes=draining))
+    _settled(log)
+    assert _agreement(log, "draining_mismatch", version) == (agreed, 1)
+
+
 def _told(replay: Replay) -> list[tuple[int, tuple[str, ...], tuple[str, ...]]]:
     return [(found.consumer, found.missing, found.surplus) for found in replay.disagreements]
 
