@@ -89,6 +89,7 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
             # Where the limit is unknown, the former one still explains why the broker holds back.
             common[blocks_at] = in_force.lowest(name) if stands else 0
     common["read_batch_max"] = in_force.highest(READ_BATCH)
+    common["rate_limited"] = bool(in_force.rates())
 
 
 def _claim(state: Seen, limited: int) -> Any:

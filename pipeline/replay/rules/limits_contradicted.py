@@ -54,9 +54,12 @@ def forget_held_back(state: SeenByLimits, limited: int) -> None:
 
 @compiled
 def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> None:
-    """Counts a time at the limit, with so many messages, after which the dispatch `seq` shows that it held back."""
+    """Counts a time at the limit, with so many messages, after which the dispatch `seq` shows that it held back.
+
+    Under a limit of the dispatch rate it shows nothing: what waited may have waited for that.
+    """
     claims = state.limits.claims
-    if 0 < claims[limited].passes_from <= most:
+    if state.common[0].rate_limited == 1 or 0 < claims[limited].passes_from <= most:
         return
     claims[limited].held_back += 1
     claims[limited].held_at = max(claims[limited].held_at, most)

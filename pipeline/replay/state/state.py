@@ -248,6 +248,7 @@ COMMON = RecordKind(
         "subscription_max": 0,  # the same two for the subscription
         "unacked_limit": 0,
         "read_batch_max": 0,  # entries of one read
+        "rate_limited": 0,  # a limit of the dispatch rate may be in force, by what settings say
         "publish_skew_us": 0,  # how much later than its entry the row of a publish may come
         "consumer_said": 0,  # a row says the limit of unacknowledged messages of a consumer
         "subscription_said": 0,  # and that of the subscription

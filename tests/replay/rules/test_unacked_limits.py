@@ -82,6 +82,15 @@ def test_a_broker_that_holds_back_at_a_limit_three_times_keeps_it(log: Log, held
     assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [expected] * 2
 
 
+def test_what_a_rate_limit_may_have_held_back_vouches_for_no_limit_of_a_consumer(log: Log) -> None:
+    entry = held_back_at_the_limit(log, 0)
+    entry = past_the_limit(log, entry)
+    for _ in range(2):
+        entry = held_back_at_the_limit(log, entry)
+    settings = {**PER_CONSUMER, "dispatchThrottlingRatePerSubscriptionInMsg": 40}
+    assert set(severities(replayed(log.rows, settings=settings))) == {"not_provable"}
+
+
 @pytest.mark.parametrize(("messages", "severity"), [(1, "violation"), (5, "not_provable")])
 def test_where_batches_took_a_consumer_further_a_higher_limit_may_have_held_it_back(
     log: Log, messages: int, severity: str
@@ -167,6 +176,12 @@ def _to_the_other(log: Log, entry: int) -> None:
 def test_between_two_long_times_of_holding_back_one_pass_breaks_the_limit(log: Log) -> None:
     passed_once(log)
     assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["violation"]
+
+
+def test_what_waits_long_under_a_rate_limit_frames_no_pass(log: Log) -> None:
+    passed_once(log)
+    settings = {**PER_CONSUMER, "dispatchThrottlingRatePerSubscriptionInMsg": 40}
+    assert severities(replayed(log.rows, settings=settings)) == ["not_provable"]
 
 
 @pytest.mark.parametrize(
