@@ -121,6 +121,7 @@ class Truth:
         self._shown_at_join: dict[int, int] = {}
         self._read_before = -1
         self.over_consumer = 0
+        self._held_before: set[int] = set()
         self.over_subscription = 0
         self._simulation = simulation
         self._could_us: defaultdict[int, list[int]] = defaultdict(list)
@@ -285,17 +286,18 @@ class Truth:
         setup = simulation.setup
         if due_us == NOT_DELAYED or due_us + setup.settings.tick_us <= now_us:
             return True
-        changed_us = max(
-            (
-                a.at_us
-                for a in simulation.workload.actions
-                if a.at_us <= now_us and DELAYED_DELIVERY in (a.settings or ())
-            ),
-            default=now_us,
-        )
-        if setup.recorded_settings == "late":
-            return now_us // setup.settings_us * setup.settings_us >= changed_us
-        return setup.recorded_settings == "exactly"
+        changed_us = self._changed_us(DELAYED_DELIVERY, now_us, default=now_us)
+        return self._is_said(changed_us, now_us) and setup.recorded_settings != "not"
+
+    def _changed_us(self, name: str, now_us: int, default: int) -> int:
+        """When a setting last changed."""
+        actions = self._simulation.workload.actions
+        return max((a.at_us for a in actions if a.at_us <= now_us and name in (a.settings or ())), default=default)
+
+    def _is_said(self, changed_us: int, now_us: int) -> bool:
+        """Whether rows have what has changed, if there are any: the recorder may look only now and then."""
+        setup = self._simulation.setup
+        return setup.recorded_settings != "late" or now_us // setup.settings_us * setup.settings_us >= changed_us
 
     def _may_be_read_yet(self, position: int) -> bool:
         """Whether reads may be on their way to an entry, as far as rows without snapshots show.
@@ -347,11 +349,15 @@ class Truth:
         if limit:
             self._note_full(limit - faults.over_subscription_limit, now_us)
         self._note_skipped(now_us)
+        is_said = self._is_said(self._changed_us(PER_CONSUMER, now_us, default=0), now_us)
+        held = {position for consumer in state.consumers for position in consumer.pending}
         for consumer in state.consumers:
-            if consumer.unacked_max:
+            # Either limit may be in force up to the row that says it, and then only who is sent more goes beyond it.
+            if consumer.unacked_max and is_said and consumer.pending.keys() - self._held_before:
                 certain = sum(position not in self._maybe_skipped for position in consumer.pending)
                 over = certain - (consumer.unacked_max - faults.over_consumer_limit)
                 self.over_consumer = max(self.over_consumer, over)
+        self._held_before = held
 
     def _note_skipped(self, now_us: int) -> None:
         """Notes what consumers hold that an administrator may have skipped."""
