@@ -33,15 +33,15 @@ from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
     GIVES_UP,
-    INTERVAL,
     INTERVAL_OVER,
     INTERVALS,
     RELEASED,
     SAMPLE,
     STALLED,
+    KernelInterval,
     Output,
 )
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, common_of
 
@@ -49,9 +49,6 @@ from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, common_of
 _CONSUMER_CAUSES: Final = (Cause.NO_PERMITS, Cause.UNACKED_LIMIT_CONSUMER)
 
 _PAUSES: Final = "dispatcherPauseOnAckStatePersistentEnabled"
-
-# A record of `output.INTERVAL`, by the name of the field.
-_Row = Mapping[str, int]
 
 
 @checkpointed("blocking_monitor")
@@ -151,13 +148,11 @@ class BlockingMonitor:
         if not out.filled[INTERVALS]:
             return
         out.stop[0] = 0
-        # As plain numbers: one by one the fields of records cost several times as much.
-        for values in out.intervals.view(np.ndarray)[: out.filled[INTERVALS]].tolist():
-            row: _Row = dict(zip(INTERVAL.names or (), values, strict=True))
-            interval = Interval(*(row[name] for name in Interval._fields))
-            if row["cause"] == STARVED:
+        for row in plain(out.intervals.view(np.ndarray)[: out.filled[INTERVALS]], KernelInterval):
+            interval = Interval(row.from_seq, row.from_ts, row.to_seq, row.to_ts, row.ended_by)
+            if row.cause == STARVED:
                 self._starved(state, row, interval)
-            elif row["cause"] in _CONSUMER_CAUSES and row["hash"] == UNKNOWN:
+            elif row.cause in _CONSUMER_CAUSES and row.hash == UNKNOWN:
                 self._available(state, row, interval)
             else:
                 self.intervals.note([_hash_wait(row, interval)])
@@ -229,52 +224,52 @@ class BlockingMonitor:
     def _pauses_at(self) -> int:
         return self.limits.ack_holes if self._pauses else 0
 
-    def _available(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
+    def _available(self, state: SeenByBlocking, row: KernelInterval, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
-        at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row["consumer"], row["cause"])
+        at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row.consumer, row.cause)
         self.stalls.note(self._watch.before_change(state, at, interval.ended_by, self._situation_of(state, ended)))
         reported = self.reports.since_rewound
-        self.intervals.note(blocked_consumer(state, row["consumer"], Cause(row["cause"]).word, interval, reported))
+        self.intervals.note(blocked_consumer(state, row.consumer, Cause(row.cause).word, interval, reported))
 
-    def _starved(self, state: SeenByBlocking, row: _Row, interval: Interval) -> None:
-        by_others = row["passed_by"] != row["consumer"]
+    def _starved(self, state: SeenByBlocking, row: KernelInterval, interval: Interval) -> None:
+        by_others = row.passed_by != row.consumer
         if by_others and self.recent.applies:
             # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
             return
         if (
-            row["consumer"] == NOBODY
-            or (by_others and self._is_unwritable(state, row["consumer"], interval))
+            row.consumer == NOBODY
+            or (by_others and self._is_unwritable(state, row.consumer, interval))
             or not self.intervals.is_known(interval)
             or self.intervals.is_found_later(interval)
         ):
             return
-        head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])
-        passed_over_us = row["passed_ts"] - interval.from_ts - row["unavailable_us"]
+        head, passed = (row.ledger, row.entry), (row.passed_ledger, row.passed_entry)
+        passed_over_us = row.passed_ts - interval.from_ts - row.unavailable_us
         if by_others or common_of(state)["permits_known_by"] == BY_SNAPSHOTS:
             # Snapshots may show that it had no permits although rows grant some, or no row says which it got since.
-            passed_over_us = min(passed_over_us, row["passed_ts"] - self.reports.without_permits_us(row["consumer"]))
-        if by_others or state.consumers[row["consumer"]].uncounted > 0:
+            passed_over_us = min(passed_over_us, row.passed_ts - self.reports.without_permits_us(row.consumer))
+        if by_others or state.consumers[row.consumer].uncounted > 0:
             # For one that is blocked the broker does not read, although it may send it something (4.2, 4.8). If it
             # counts more than rows show (F10, E6), it may have been blocked at other times than they show.
-            passed_over_us = min(passed_over_us, row["passed_ts"] - row["blocked_until_ts"])
+            passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
         # What it was held back from as recently joined passes nothing over until it is released (6.1).
-        passed_over_us = min(passed_over_us, row["passed_ts"] - self.recent.held_until_us(row["consumer"]))
+        passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(row.consumer))
         # Nobody is passed over while nobody is sent anything.
-        passed_over_us -= self.stalls.silent_us(interval.from_ts, row["passed_ts"])
+        passed_over_us -= self.stalls.silent_us(interval.from_ts, row.passed_ts)
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
-            moves = self.moves.of(row["hash"])
-            origin = (row["passed_ts"], row["passed_by"], row["drained_from"], row["registered"], moves)
-            self.starved.add(StarvedHash(row["hash"], row["consumer"], interval, row["waiting"], head, passed, *origin))
+            moves = self.moves.of(row.hash)
+            origin = (row.passed_ts, row.passed_by, row.drained_from, row.registered, moves)
+            self.starved.add(StarvedHash(row.hash, row.consumer, interval, row.waiting, head, passed, *origin))
 
     def _is_unwritable(self, state: Seen, consumer: int, interval: Interval) -> bool:
         """Whether the broker may have sent a consumer nothing because its connection took nothing."""
         return self.limits.unwritable_takes_nothing and bool(may_be_unwritable(state, interval.from_seq)[consumer])
 
 
-def _hash_wait(row: _Row, interval: Interval) -> Blocked:
+def _hash_wait(row: KernelInterval, interval: Interval) -> Blocked:
     """The waiting interval of a hash, from the kernel's report."""
-    head = ((row["ledger"], row["entry"]),)
+    head = ((row.ledger, row.entry),)
     nothing: dict[str, object] = {}
-    waited = row["waiting"], row["waited_us"]
-    cause = Cause(row["cause"]).word
-    return Blocked("hash", cause, row["hash"], row["consumer"], NOBODY, interval, *waited, head, nothing)
+    waited = row.waiting, row.waited_us
+    cause = Cause(row.cause).word
+    return Blocked("hash", cause, row.hash, row.consumer, NOBODY, interval, *waited, head, nothing)

@@ -8,8 +8,8 @@ from typing import Any
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN, KernelEpisode
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
 
@@ -60,9 +60,9 @@ def blocking(context: FindingContext) -> Rows:
     """A row for each interval in which entries waited, in the order of their beginnings."""
     found, names = context.found, context.names
     rows = [_row(interval, _explanation(interval, names), names) for interval in found.reported_waits]
-    for episode in found.reported_waits_for_draining:
+    for episode in plain(found.reported_waits_for_draining, KernelEpisode):
         waited = _waited_for_draining(episode)
-        rows.append(_row(waited, _drained(waited, int(episode.held_at_start), names), names))
+        rows.append(_row(waited, _drained(waited, episode.held_at_start, names), names))
     return sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))
 
 
@@ -151,25 +151,25 @@ def _hashes(interval: Blocked) -> str:
     return f" ({noun} {', '.join(str(sticky_hash) for sticky_hash in hashes[:_HASHES_MAX])}{more})"
 
 
-def _waited_for_draining(episode: Any) -> Blocked:
-    """The interval in which entries of a draining hash had to wait, from a record of `EPISODE`.
+def _waited_for_draining(episode: KernelEpisode) -> Blocked:
+    """The interval in which entries of a draining hash had to wait.
 
     It begins when the first of them had to wait. It ends when the hash stops draining, or returns to its holder, as it
     then blocks no consumer.
     """
-    to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), int(episode.ended_by)
+    to_seq, to_ts, ended_by = episode.to_seq, episode.to_ts, episode.ended_by
     if episode.returned_seq != UNKNOWN:
-        to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), BY_RETURN
+        to_seq, to_ts, ended_by = episode.returned_seq, episode.returned_ts, BY_RETURN
     return Blocked(
         scope="hash",
         cause=Cause.DRAINING.word,
-        hash=int(episode.hash),
-        consumer=int(episode.new_owner),
-        blocking=int(episode.holder),
-        span=Interval(int(episode.blocked_seq), int(episode.blocked_ts), to_seq, to_ts, ended_by),
-        entries=int(episode.awaited),
-        waited_us=int(episode.waited_us),
-        roots=((int(episode.root_ledger), int(episode.root_entry)),),
+        hash=episode.hash,
+        consumer=episode.new_owner,
+        blocking=episode.holder,
+        span=Interval(episode.blocked_seq, episode.blocked_ts, to_seq, to_ts, ended_by),
+        entries=episode.awaited,
+        waited_us=episode.waited_us,
+        roots=((episode.root_ledger, episode.root_entry),),
         detail={},
     )
 

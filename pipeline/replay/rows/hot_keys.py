@@ -6,7 +6,8 @@ from itertools import chain
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen
+from dispatch_audit.pipeline.replay.state.output import KernelEpisode
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen, plain
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import KeyCounts
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows
@@ -70,10 +71,9 @@ def blocked_seconds(found: ReplayResult) -> dict[int, float]:
     for blocked in found.monitor.blocked:
         if blocked.scope == "hash":
             intervals[blocked.hash].append((blocked.span.from_ts, blocked.span.to_ts))
-    for episode in chosen(found.episodes, found.episodes.awaited > 0):
-        away = episode.returned_seq == UNKNOWN
-        until = int(episode.to_ts if away else episode.returned_ts)
-        intervals[int(episode.hash)].append((int(episode.blocked_ts), until))
+    for episode in plain(chosen(found.episodes, found.episodes.awaited > 0), KernelEpisode):
+        until = episode.to_ts if episode.returned_seq == UNKNOWN else episode.returned_ts
+        intervals[episode.hash].append((episode.blocked_ts, until))
     reported = {h: [(max(a, since_us), min(b, until_us)) for a, b in waits] for h, waits in intervals.items()}
     return {sticky: covered_us(waits) / 1e6 for sticky, waits in reported.items()}
 

@@ -24,9 +24,10 @@ from dispatch_audit.pipeline.replay.state.output import (
     WITHDRAWAL,
     WITHDRAWN,
     Output,
+    Withdrawal,
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy
-from dispatch_audit.pipeline.replay.state.records import Ints, Records, chosen, first_of, together
+from dispatch_audit.pipeline.replay.state.records import Ints, Records, chosen, first_of, plain, together
 from dispatch_audit.pipeline.replay.state.routings import Routings
 
 _DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
@@ -108,7 +109,7 @@ class FindingCollector:
             return findings
         unsent = np.concatenate(self._unsent)
         certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
-        for withdrawn in together(self._withdrawn):
+        for withdrawn in plain(together(self._withdrawn), Withdrawal):
             depends = (findings.other_ledger == withdrawn.ledger) & (findings.other_entry == withdrawn.entry)
             depends &= np.isin(findings.rule, _DEPENDS_ON_ANOTHER)
             certain &= ~(depends & (findings.ts_us >= withdrawn.since_ts) & (findings.seq < withdrawn.until_seq))

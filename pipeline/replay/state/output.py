@@ -12,7 +12,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, named_record, plain
 
 # Events that end an interval.
 BY_ACK: Final = 0
@@ -63,165 +63,127 @@ _AT_ONCE: Final = 4096
 
 
 class KernelFinding(NamedTuple):
-    """A rule that a dispatch or an acknowledgement broke, as a record of `FINDING`.
+    """A rule that a dispatch or an acknowledgement broke.
 
     Each field begins with the value that says that nothing is known of it. `other_*` is the other entry and its
     dispatch, where the rule names one.
-
-    Attributes:
-        rule: its number in `contract.rules`.
-        seq: the row that completes the finding.
-        ts_us: the time of that row.
-        ledger: of the entry.
-        entry: of the entry.
-        hash: of the entry.
-        key_id: of the entry.
-        consumer: the index of the receiver.
-        other_consumer: the index of the consumer on the other side.
-        other_seq: the dispatch of the other entry.
-        other_ledger: of the other entry.
-        other_entry: of the other entry.
-        other_key_id: of the other entry.
-        draining: 1 while the hash drains.
-        acknowledged: 1 if the entry was acknowledged before.
-        marks: of the entry, before the dispatch.
-        other_marks: of the other entry.
-        since_seq: when the entry last began to wait.
-        since_ts: the time of that row.
-        hash_since_seq: since when at least one entry of the hash has waited all the time; UNKNOWN: none waits.
-        hash_since_ts: the time of that row.
-        other_since_seq: when the other entry last began to wait.
-        other_since_ts: the time of that row.
-        other_ts: the time of the other dispatch.
-        sent_before_to: the receiver of the dispatch of the entry before.
-        sent_before_seq: that dispatch.
-        read_ts: since when the entry is READ; UNKNOWN: it was not.
-        receiver_sent_ts: the last dispatch to the receiver before.
-        left_sent_seq: the last dispatch of an entry of the hash that a leaver had held.
-        value: for counts and limits, the recorded value.
-        expected: the value that the rule allows.
-        limited: whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION.
-        largest: the most messages in an entry that the consumer was sent; 0: not about the limit of a consumer.
-        read_when_full: the entries that were read while the subscription was at its limit; 0: not about that limit.
-        vague: 1 if the broker's own count may be lower than that of the trace.
-        permitted: the number of the exception that permits it, 0: none; filled by the collector of findings.
     """
 
-    rule: int = UNKNOWN
-    seq: int = UNKNOWN
-    ts_us: int = UNKNOWN
-    ledger: int = UNKNOWN
-    entry: int = UNKNOWN
-    hash: int = UNKNOWN
-    key_id: int = UNKNOWN
-    consumer: int = NOBODY
-    other_consumer: int = NOBODY
-    other_seq: int = UNKNOWN
-    other_ledger: int = UNKNOWN
-    other_entry: int = UNKNOWN
-    other_key_id: int = UNKNOWN
-    draining: int = 0
-    acknowledged: int = 0
-    marks: int = 0
-    other_marks: int = 0
-    since_seq: int = UNKNOWN
-    since_ts: int = UNKNOWN
-    hash_since_seq: int = UNKNOWN
-    hash_since_ts: int = UNKNOWN
-    other_since_seq: int = UNKNOWN
-    other_since_ts: int = UNKNOWN
-    other_ts: int = UNKNOWN
-    sent_before_to: int = NOBODY
-    sent_before_seq: int = UNKNOWN
-    read_ts: int = UNKNOWN
-    receiver_sent_ts: int = UNKNOWN
-    left_sent_seq: int = UNKNOWN
-    value: int = UNKNOWN
-    expected: int = UNKNOWN
-    limited: int = 0
-    largest: int = 0
-    read_when_full: int = 0
-    vague: int = 0
-    permitted: int = 0
+    rule: int = UNKNOWN  # its number in `contract.rules`
+    seq: int = UNKNOWN  # the row that completes the finding
+    ts_us: int = UNKNOWN  # the time of that row
+    ledger: int = UNKNOWN  # of the entry
+    entry: int = UNKNOWN  # of the entry
+    hash: int = UNKNOWN  # of the entry
+    key_id: int = UNKNOWN  # of the entry
+    consumer: int = NOBODY  # the index of the receiver
+    other_consumer: int = NOBODY  # the index of the consumer on the other side
+    other_seq: int = UNKNOWN  # the dispatch of the other entry
+    other_ledger: int = UNKNOWN  # of the other entry
+    other_entry: int = UNKNOWN  # of the other entry
+    other_key_id: int = UNKNOWN  # of the other entry
+    draining: int = 0  # 1 while the hash drains
+    acknowledged: int = 0  # 1 if the entry was acknowledged before
+    marks: int = 0  # of the entry, before the dispatch
+    other_marks: int = 0  # of the other entry
+    since_seq: int = UNKNOWN  # when the entry last began to wait
+    since_ts: int = UNKNOWN  # the time of that row
+    hash_since_seq: int = UNKNOWN  # since when one entry of the hash or another has waited; UNKNOWN: none
+    hash_since_ts: int = UNKNOWN  # the time of that row
+    other_since_seq: int = UNKNOWN  # when the other entry last began to wait
+    other_since_ts: int = UNKNOWN  # the time of that row
+    other_ts: int = UNKNOWN  # the time of the other dispatch
+    sent_before_to: int = NOBODY  # the receiver of the dispatch of the entry before
+    sent_before_seq: int = UNKNOWN  # that dispatch
+    read_ts: int = UNKNOWN  # since when the entry is READ; UNKNOWN: it was not
+    receiver_sent_ts: int = UNKNOWN  # the last dispatch to the receiver before
+    left_sent_seq: int = UNKNOWN  # the last dispatch of an entry of the hash that a leaver had held
+    value: int = UNKNOWN  # for counts and limits, the recorded value
+    expected: int = UNKNOWN  # the value that the rule allows
+    limited: int = 0  # whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION
+    largest: int = 0  # the most messages in an entry that the consumer was sent; 0: not about its limit
+    read_when_full: int = 0  # entries read since the subscription is at its limit; 0: not about that limit
+    vague: int = 0  # 1 if the broker's own count may be lower than that of the trace
+    permitted: int = 0  # the number of the exception that permits it, from the collector; 0: none
 
 
-FINDING = np.dtype([(name, np.int64) for name in KernelFinding._fields])
+FINDING = named_record(KernelFinding)
 NOTHING_KNOWN: Final = np.array([KernelFinding()], dtype=FINDING).view(np.recarray)
 """One finding, with which each begins."""
 
 
 def findings_at(found: Records, indexes: Ints) -> Iterator[tuple[int, KernelFinding]]:
-    """The findings at some indexes, each with its index, in their order.
-
-    Plain numbers are read faster than the fields of a record of numpy, but take more memory: so `_AT_ONCE` of them at a
-    time are made.
-    """
-    plain = found.view(np.ndarray)
+    """The findings at some indexes, each with its index, in their order; `_AT_ONCE` of them at a time take memory."""
     for start in range(0, indexes.size, _AT_ONCE):
         part = indexes[start : start + _AT_ONCE]
-        yield from zip(part.tolist(), map(KernelFinding._make, plain[part].tolist()), strict=True)
+        yield from zip(part.tolist(), plain(found.view(np.ndarray)[part], KernelFinding), strict=True)
 
 
-# A draining episode: a hash that moved away while its holder had entries of it pending.
-EPISODE = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "hash",
-            "holder",
-            "new_owner",
-            "from_seq",
-            "to_seq",
-            "from_ts",
-            "to_ts",
-            "doubtful_to_seq",  # if it ends in front of this row, nothing may have been pending when it began
-            "held_at_start",
-            "held_at_end",
-            "root_ledger",
-            "root_entry",
-            "returned_seq",
-            "returned_ts",
-            "ended_by",
-            "blocked_seq",
-            "blocked_ts",
-            "awaited",
-            "waited_us",
-        )
-    ]
-)
+class KernelEpisode(NamedTuple):
+    """A draining episode: a hash that moved away while its holder had entries of it pending."""
+
+    hash: int
+    holder: int
+    new_owner: int
+    from_seq: int
+    to_seq: int
+    from_ts: int
+    to_ts: int
+    doubtful_to_seq: int  # if it ends in front of this row, nothing may have been pending when it began
+    held_at_start: int
+    held_at_end: int
+    root_ledger: int
+    root_entry: int
+    returned_seq: int
+    returned_ts: int
+    ended_by: int
+    blocked_seq: int
+    blocked_ts: int
+    awaited: int
+    waited_us: int
 
 
-# A consumer that could be sent nothing for a while, or a hash that could be served and was not.
-INTERVAL = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "cause",
-            "consumer",
-            "hash",
-            "from_seq",
-            "from_ts",
-            "to_seq",
-            "to_ts",
-            "ended_by",
-            "registered",
-            "drained_from",
-            "waiting",
-            "waited_us",
-            "unavailable_us",
-            "ledger",
-            "entry",
-            "passed_ledger",
-            "passed_entry",
-            "passed_ts",
-            "passed_by",  # who was sent the later entry
-            "blocked_until_ts",  # until when the owner was, or may have been, blocked on unacknowledged messages
-        )
-    ]
-)
+EPISODE = named_record(KernelEpisode)
 
-# An entry that was perhaps neither pending nor waiting from `since_ts` until `until_seq`.
-WITHDRAWAL = np.dtype([(name, np.int64) for name in ("ledger", "entry", "since_ts", "until_seq")])
+
+class KernelInterval(NamedTuple):
+    """A time in which a consumer could be sent nothing, or in which a hash could be served and was not."""
+
+    cause: int
+    consumer: int
+    hash: int
+    from_seq: int
+    from_ts: int
+    to_seq: int
+    to_ts: int
+    ended_by: int
+    registered: int
+    drained_from: int
+    waiting: int
+    waited_us: int
+    unavailable_us: int
+    ledger: int
+    entry: int
+    passed_ledger: int
+    passed_entry: int
+    passed_ts: int
+    passed_by: int  # who was sent the later entry
+    blocked_until_ts: int  # until when the owner was, or may have been, blocked on unacknowledged messages
+
+
+INTERVAL = named_record(KernelInterval)
+
+
+class Withdrawal(NamedTuple):
+    """An entry that was perhaps neither pending nor waiting from a time until a row."""
+
+    ledger: int
+    entry: int
+    since_ts: int
+    until_seq: int
+
+
+WITHDRAWAL = named_record(Withdrawal)
 
 
 @checkpointed("output")

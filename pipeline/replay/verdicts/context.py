@@ -13,8 +13,8 @@ from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
-from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelFinding
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import published_before_joins, sent_before_joins
@@ -207,7 +207,6 @@ class FindingContext:
     def _drained(self) -> Mapping[int, list[tuple[int, int, int]]]:
         by_hash: dict[int, list[tuple[int, int, int]]] = {}
         # No read survives a reset.
-        for episode in self.found.episodes[self.found.episodes.ended_by != BY_RESET]:
-            ended = (int(episode.to_seq), int(episode.to_ts), int(episode.new_owner))
-            by_hash.setdefault(int(episode.hash), []).append(ended)
+        for episode in plain(self.found.episodes[self.found.episodes.ended_by != BY_RESET], KernelEpisode):
+            by_hash.setdefault(episode.hash, []).append((episode.to_seq, episode.to_ts, episode.new_owner))
         return by_hash
