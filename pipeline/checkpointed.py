@@ -5,14 +5,18 @@
         __slots__ = ("_log", "epochs")
 
 What is written of an object are the fields that its class declares: those of a NamedTuple or a dataclass, the
-`__slots__` of any other class. A kind has a name of its own, so that a class may be renamed or moved while its objects
-are on disk. Whoever adds a field or a class raises `STATE_VERSION` (replay/checkpoint).
+`__slots__` of any other class. The records of arrays are declared where their fields are (`checkpointed_record`). A
+kind has a name of its own, so that a class may be renamed or moved while its objects are on disk. Whoever adds a field
+or a class raises `STATE_VERSION` (replay/checkpoint).
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _C = TypeVar("_C", bound=type)
 
@@ -65,6 +69,10 @@ KINDS: Final[dict[str, CheckpointKind]] = {}
 """All kinds by name, of the classes that are imported."""
 
 
+RECORDS: Final[dict[str, "np.dtype[np.void]"]] = {}
+"""The fields of all records of arrays, by the name of their kind, of the modules that are imported."""
+
+
 def checkpointed(name: str) -> Callable[[_C], _C]:
     """Declares a class as a kind of a checkpoint.
 
@@ -82,6 +90,18 @@ def checkpointed(name: str) -> Callable[[_C], _C]:
         return of
 
     return declare
+
+
+def checkpointed_record(name: str, fields: "np.dtype[np.void]") -> "np.dtype[np.void]":
+    """Declares the fields of records as a kind of a checkpoint, and returns them.
+
+    Raises:
+        ValueError: other records have that name.
+    """
+    if name in RECORDS:
+        raise ValueError(f"there are records {name} already")
+    RECORDS[name] = fields
+    return fields
 
 
 def _declared(of: Any) -> tuple[str, ...]:

@@ -18,14 +18,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.checkpointed import KINDS
+from dispatch_audit.pipeline.checkpointed import KINDS, RECORDS
 from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
 from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT, LIMIT, WAIT
-from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL
-from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
@@ -35,26 +32,8 @@ from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, 
 STATE_VERSION: Final = 50
 """The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
 
-# The modules of `GroupState` import every class that a replay is made of.
-SCHEMA: Final = Schema(
-    KINDS,
-    {
-        "entry": ENTRY.dtype,
-        "hash": HASH.dtype,
-        "consumer": CONSUMER.dtype,
-        "common": COMMON.dtype,
-        "hash_wait": HASH_WAIT.dtype,
-        "consumer_wait": CONSUMER_WAIT.dtype,
-        "wait": WAIT.dtype,
-        "consumer_limit": CONSUMER_LIMIT.dtype,
-        "claim": CLAIM.dtype,
-        "limit": LIMIT.dtype,
-        "finding": FINDING,
-        "episode": EPISODE,
-        "interval": INTERVAL,
-        "withdrawal": WITHDRAWAL,
-    },
-)
+# The modules of `GroupState` import every class and all records that a replay is made of.
+SCHEMA: Final = Schema(KINDS, RECORDS)
 
 _WAY_OUT: Final = "audit the log from its beginning"
 _BEGINNING: Final = b"dispatch-audit checkpoint\n"

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, RecordKi
 
 # Why the entries of one hash wait, and since when it could be served.
 HASH_WAIT = RecordKind(
+    "hash_wait",
     {
         "clear_seq": UNKNOWN,  # since when it could be served and was not, if an entry waits
         "clear_ts": UNKNOWN,
@@ -38,6 +39,7 @@ HASH_WAIT = RecordKind(
 
 # Why one consumer can be sent nothing.
 CONSUMER_WAIT = RecordKind(
+    "consumer_wait",
     {
         "cause": 0,  # why it can be sent nothing, see `causes`; READY: it can
         "former": 0,  # the value of `cause` before that
@@ -57,6 +59,7 @@ CONSUMER_WAIT = RecordKind(
 
 # Why the subscription is sent nothing, and when the kernel has to stop for the observer.
 WAIT = RecordKind(
+    "wait",
     {
         "look_ahead_since_ts": UNKNOWN,  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
         "blocked_on_unacked_since_ts": UNKNOWN,  # the same for `blocked_on_unacked`
@@ -77,6 +80,7 @@ WAIT = RecordKind(
 
 # How one consumer stands to the claimed limit of unacknowledged messages.
 CONSUMER_LIMIT = RecordKind(
+    "consumer_limit",
     {
         "full_ts": 0,  # since when it holds as many messages as its limit; 0: it does not
         "freed_ts": 0,  # when it came down from its limit, if it was sent nothing since; 0: it did not
@@ -92,6 +96,7 @@ CONSUMER_LIMIT = RecordKind(
 
 # What speaks for and against one claimed limit of unacknowledged messages.
 CLAIM = RecordKind(
+    "claim",
     {
         "kept_from_seq": 0,  # the dispatches at which the broker first and last kept it; 0: none
         "kept_to_seq": 0,
@@ -110,8 +115,9 @@ CLAIM = RecordKind(
     },
 )
 
-# What else decides about them.
+# How the subscription stands to its limit, and two values that are kept once for all consumers.
 LIMIT = RecordKind(
+    "limit",
     {
         "most_full": 0,  # the most messages since the subscription has reached its limit
         "passing": 0,  # more was read since the subscription reached its limit than one read explains

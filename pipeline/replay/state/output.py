@@ -107,7 +107,7 @@ class KernelFinding(NamedTuple):
     permitted: int = 0  # the number of the exception that permits it, from the collector; 0: none
 
 
-FINDING = named_record(KernelFinding)
+FINDING = named_record("finding", KernelFinding)
 NOTHING_KNOWN: Final = np.array([KernelFinding()], dtype=FINDING).view(np.recarray)
 """One finding, with which each begins."""
 
@@ -143,7 +143,7 @@ class KernelEpisode(NamedTuple):
     waited_us: int
 
 
-EPISODE = named_record(KernelEpisode)
+EPISODE = named_record("episode", KernelEpisode)
 
 
 class KernelInterval(NamedTuple):
@@ -171,7 +171,7 @@ class KernelInterval(NamedTuple):
     blocked_until_ts: int  # until when the owner was, or may have been, blocked on unacknowledged messages
 
 
-INTERVAL = named_record(KernelInterval)
+INTERVAL = named_record("interval", KernelInterval)
 
 
 class Withdrawal(NamedTuple):
@@ -183,7 +183,7 @@ class Withdrawal(NamedTuple):
     until_seq: int
 
 
-WITHDRAWAL = named_record(Withdrawal)
+WITHDRAWAL = named_record("withdrawal", Withdrawal)
 
 
 @checkpointed("output")

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed_record
+
 Ints = NDArray[np.int64]
 Records: TypeAlias = "np.recarray[Any, Any]"
 
@@ -28,14 +30,19 @@ class RecordKind:
 
     def __init__(
         self,
+        name: str,
         fields: Mapping[str, int],
         *,
         lasting: Mapping[str, int] = _NONE,
         narrow: Mapping[str, int] = _NONE,
     ) -> None:
-        """Takes fields and their first values; those that are not lasting begin anew, as after a gap."""
+        """Takes fields and their first values; those that are not lasting begin anew, as after a gap.
+
+        `name` is that of the kind in checkpoints.
+        """
         wide = {**fields, **lasting}
-        self.dtype = np.dtype([*((name, np.int64) for name in wide), *((name, np.int32) for name in narrow)])
+        dtype = np.dtype([*((of, np.int64) for of in wide), *((of, np.int32) for of in narrow)])
+        self.dtype = checkpointed_record(name, dtype)
         self._first = np.array([(*wide.values(), *narrow.values())], dtype=self.dtype)
         self._lasting = (*lasting,)
 
@@ -60,9 +67,9 @@ def record_of(records: Any, kind: RecordKind, at: int = 0) -> Any:
     return np.frombuffer(records, kind.dtype)[at]
 
 
-def named_record(of: type[NamedTuple]) -> "np.dtype[np.void]":
-    """Records with the fields of a class, in 64 bits."""
-    return np.dtype([(name, np.int64) for name in of._fields])
+def named_record(name: str, of: type[NamedTuple]) -> "np.dtype[np.void]":
+    """Records with the fields of a class, in 64 bits; `name` is that of the kind in checkpoints."""
+    return checkpointed_record(name, np.dtype([(field, np.int64) for field in of._fields]))
 
 
 def plain(records: NDArray[Any], of: type[_N]) -> Iterator[_N]:

@@ -75,6 +75,7 @@ CHECKED: Final = 6
 # One open entry. `next` and `previous` chain the pending entries of a hash in the order of their dispatches, and the
 # waiting ones in the order of their positions.
 ENTRY = RecordKind(
+    "entry",
     {
         "ledger": UNKNOWN,  # UNKNOWN: the slot is free
         "entry": UNKNOWN,
@@ -111,6 +112,7 @@ ENTRY = RecordKind(
 # which is 0 while the broker keeps its promise. A draining episode is open while `draining_seq` is not UNKNOWN; `away`
 # says whether another consumer than the holder owns the hash at the moment.
 HASH = RecordKind(
+    "hash",
     {
         "hash": UNKNOWN,  # UNKNOWN: the slot is free
         "zero": 0,  # second half of the index key, always 0
@@ -165,6 +167,7 @@ HASH = RecordKind(
 
 # One consumer, in the order in which the trace names them first.
 CONSUMER = RecordKind(
+    "consumer",
     {
         "held": 0,  # entries
         "unacked": 0,  # messages
@@ -200,6 +203,7 @@ CONSUMER = RecordKind(
 
 # The values of the subscription as a whole: one record.
 COMMON = RecordKind(
+    "common",
     {
         "free_entries": 0,
         "free_hashes": 0,
