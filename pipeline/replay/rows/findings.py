@@ -2,12 +2,19 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Final
 
 from dispatch_audit.pipeline.contract.known_bugs import labels
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
-from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
+
+# The fields of a finding that are columns as they are; the others become several, or are written as text.
+_AS_THEY_ARE: Final = [
+    field.name for field in fields(JudgedFinding) if field.name not in ("explanation", "known_bugs", "detail")
+]
 
 
 def violations(found: Iterable[RuleFindings], per_rule_max: int) -> Columns:
@@ -24,23 +31,9 @@ def violations(found: Iterable[RuleFindings], per_rule_max: int) -> Columns:
     worded = [finding.explanation for finding in findings]
     return {
         "rule": rules,
-        "severity": [finding.severity for finding in findings],
-        "sticky_hash": [finding.sticky_hash for finding in findings],
-        "key_id": [finding.key_id for finding in findings],
-        "ledger_id": [finding.ledger_id for finding in findings],
-        "entry_id": [finding.entry_id for finding in findings],
-        "consumer": [finding.consumer for finding in findings],
-        "consumer_name": [finding.consumer_name for finding in findings],
-        "other_consumer": [finding.other_consumer for finding in findings],
-        "other_consumer_name": [finding.other_consumer_name for finding in findings],
-        "epoch": [finding.epoch for finding in findings],
-        "change": [finding.change for finding in findings],
-        "seq": [finding.seq for finding in findings],
-        "ts_us": [finding.ts_us for finding in findings],
-        "permitted_by": [finding.permitted_by for finding in findings],
+        **{name: [getattr(finding, name) for finding in findings] for name in _AS_THEY_ARE},
         "known_bug": [labels(finding.known_bugs) for finding in findings],
         "detail": [None if finding.detail is None else json.dumps(finding.detail) for finding in findings],
-        "evidence": [finding.evidence for finding in findings],
         "what": [words.what for words in worded],
         "against": [words.against or None for words in worded],
         "why": [words.why for words in worded],
