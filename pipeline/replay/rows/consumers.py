@@ -5,13 +5,12 @@ columns `..._max` are the largest values at any moment.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, chosen
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import sent_before_joins
@@ -28,9 +27,8 @@ def consumers(found: ReplayResult) -> Rows:
     total = sum(dispatched for dispatched, _ in counts.values())
     rows: Rows = []
     episodes = chosen(found.episodes, found.episodes.to_seq > found.report_range.since.seq)
-    drained = _Drained(*(np.array(episodes[name]) for name in _Drained._fields))
-    by_holder = {holder: drained.of(holder) for holder in set(drained.holder.tolist())}
-    by_none = _draining(drained.of(NOBODY), found.report_range)
+    by_holder = {holder: chosen(episodes, episodes.holder == holder) for holder in set(episodes.holder.tolist())}
+    by_none = _draining(chosen(episodes, episodes.holder == NOBODY), found.report_range)
     for number, stay in found.membership.stays.items():
         dispatched, acked = counts[number]
         gone = stay.left is not None and stay.left.seq <= found.report_range.since.seq
@@ -57,25 +55,8 @@ def consumers(found: ReplayResult) -> Rows:
     return rows
 
 
-class _Drained(NamedTuple):
-    """What the statistics depend on of draining episodes, as columns."""
-
-    holder: Ints
-    hash: Ints
-    from_seq: Ints
-    to_seq: Ints
-    returned_seq: Ints
-    ended_by: Ints
-    held_at_end: Ints
-
-    def of(self, holder: int) -> "_Drained":
-        """The episodes of one holder."""
-        here = np.flatnonzero(self.holder == holder)
-        return _Drained(*(column[here] for column in self))
-
-
-def _draining(episodes: _Drained, report_range: ReportRange) -> dict[str, object]:
-    """The statistics of PIP-379 for the hashes that one consumer drained."""
+def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]:
+    """The statistics of PIP-379 for the hashes that one consumer drained, from its episodes."""
     is_open = episodes.ended_by == STILL_OPEN
     here = is_open & (episodes.returned_seq == UNKNOWN)
     held = episodes.held_at_end[here].tolist()
@@ -91,7 +72,7 @@ def _draining(episodes: _Drained, report_range: ReportRange) -> dict[str, object
     }
 
 
-def _most_at_once(episodes: _Drained) -> int:
+def _most_at_once(episodes: Records) -> int:
     """The largest number of hashes that drained at the same time."""
     if not episodes.hash.size:
         return 0
