@@ -87,7 +87,7 @@ class BlockingMonitor:
         self.starved = StarvedHashes(self._thresholds.intervals_max)
         self.intervals = KeptIntervals(self._thresholds.intervals_max)
         self.stalls = UnsettledStalls(self.in_force, self.intervals)
-        self.recent = RecentlyJoined(self._thresholds.as_pip_282)
+        self.recent = RecentlyJoined(self.intervals, self._thresholds.as_pip_282)
         self._watch = StallWatch(self._thresholds.stall_threshold_us, skew_us)
         self._pauses = self.in_force.is_on(_PAUSES)
 
@@ -139,7 +139,7 @@ class BlockingMonitor:
             self._watch.before_release(state, at, self._situation_of(state))
         elif reason == RELEASED:
             self.members_change(state, at, BY_ACK)
-            self.intervals.note(self.recent.release(state, at, BY_ACK))
+            self.recent.release(state, at)
         elif reason == INTERVAL_OVER:
             self.take_intervals(state, out)
 
@@ -168,14 +168,6 @@ class BlockingMonitor:
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
         self.stalls.note(self._watch.over(state, at, ended_by, self._situation_of(state)))
-
-    def leave(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
-        """Notes the waits of recently joined consumers that end with a leave; call before the leave."""
-        self.intervals.note(self.recent.leave(state, consumer, at))
-
-    def closed(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
-        """Notes the open waits of recently joined consumers; call before the end of the trace or a reset."""
-        self.intervals.note(self.recent.close(state, at, ended_by))
 
     def reported(self, state: SeenByBlocking, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
         """Takes what a snapshot says of the broker's state; `consumers` has their indexes by their numbers."""

@@ -14,13 +14,14 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
+from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
-from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 
@@ -38,7 +39,7 @@ class _Waiting(NamedTuple):
 
 @checkpointed("recently_joined")
 class RecentlyJoined:
-    """The recently joined consumers, in the order of their joins.
+    """The recently joined consumers, in the order of their joins, whose waits it adds to the intervals.
 
     Attributes:
         applies: whether the dispatcher keeps recently joined consumers at all.
@@ -46,9 +47,19 @@ class RecentlyJoined:
         reported: by the index of the consumer, its read position at the join by snapshots, in the order of the joins.
     """
 
-    __slots__ = ("_as_pip_282", "_perhaps", "_released_us", "_waiting", "applies", "held_from", "reported")
+    __slots__ = (
+        "_as_pip_282",
+        "_intervals",
+        "_perhaps",
+        "_released_us",
+        "_waiting",
+        "applies",
+        "held_from",
+        "reported",
+    )
 
-    def __init__(self, as_pip_282: bool = False) -> None:
+    def __init__(self, intervals: KeptIntervals, as_pip_282: bool) -> None:
+        self._intervals = intervals
         self._as_pip_282 = as_pip_282
         self.applies = False
         self.held_from: dict[int, Position] = {}
@@ -123,19 +134,17 @@ class RecentlyJoined:
             latest = max(latest, until)
         return frozenset(found)
 
-    def release(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> list[Blocked]:
-        """Releases the consumers whose position mark-delete has reached; returns the intervals of their waits."""
-        released: list[Blocked] = []
+    def release(self, state: SeenByBlocking, at: TracePoint) -> None:
+        """Releases the consumers whose position mark-delete has reached."""
         next_valid = _next_of_mark_delete(state)
         while self._waiting and self._waiting[0].until <= next_valid:
             over = self._waiting.pop(0)
             self._released_us[over.place] = at.ts_us
-            released += _intervals(state, over, at, ended_by)
+            self._note_wait(state, over, at, BY_ACK)
         self._update(state)
-        return released
 
-    def leave(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> list[Blocked]:
-        """Releases a consumer that leaves, or all if one remains; returns the intervals of their waits."""
+    def leave(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
+        """Releases a consumer that leaves, or all if one remains; call before the leave."""
         over = [w for w in self._waiting if w.place == consumer or state.common[0].connected <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
         self._released_us |= {w.place: at.ts_us for w in over}
@@ -145,16 +154,39 @@ class RecentlyJoined:
         if state.common[0].connected <= 2:
             self._perhaps.clear()
         self._update(state)
-        return [interval for w in over for interval in _intervals(state, w, at, BY_LEAVE)]
+        for waiting in over:
+            self._note_wait(state, waiting, at, BY_LEAVE)
 
-    def close(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> list[Blocked]:
-        """Releases all at the end of the trace or a reset; returns the intervals of their waits."""
+    def close(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
+        """Releases all; call before the end of the trace or a reset."""
         over, self._waiting = self._waiting, []
         self._released_us.clear()
         self.reported.clear()
         self._perhaps.clear()
         self._update(state)
-        return [interval for w in over for interval in _intervals(state, w, at, ended_by)]
+        for waiting in over:
+            self._note_wait(state, waiting, at, ended_by)
+
+    def _note_wait(self, state: Seen, held: _Waiting, at: TracePoint, ended_by: int) -> None:
+        """Adds the interval of a consumer's wait, if any entry waited for it."""
+        waiting = waiters(state)
+        waiting = waiting.where((waiting.owner == held.place) & ~are_before(state, waiting.slot, held.until))
+        if waiting.slot.size == 0:
+            return
+        span = Interval(held.since.seq, held.since.ts_us, at.seq, at.ts_us, ended_by)
+        waited = Blocked(
+            scope="consumer",
+            cause=Cause.RECENTLY_JOINED.word,
+            hash=UNKNOWN,
+            consumer=held.place,
+            blocking=held.holder if held.holder != held.place else NOBODY,
+            span=span,
+            entries=waiting.slot.size,
+            waited_us=int(waiting.waited_us(span).sum()),
+            roots=(held.root,),
+            detail={"held_back_behind": f"{held.until[0]}:{held.until[1]}"},
+        )
+        self._intervals.note([waited])
 
     def _update(self, state: SeenByBlocking) -> None:
         """Notes for the kernel which consumers are recent, and at which mark-delete position it stops."""
@@ -168,29 +200,3 @@ class RecentlyJoined:
 def _next_of_mark_delete(state: Seen) -> Position:
     """The first position that is not deleted."""
     return int(state.common[0].mark_delete_ledger), int(state.common[0].mark_delete_entry) + 1
-
-
-def _intervals(state: Seen, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:
-    """The interval of a consumer's wait; empty if no entry waited for it."""
-    waiting = waiters(state)
-    waiting = waiting.where((waiting.owner == held.place) & ~are_before(state, waiting.slot, held.until))
-    if waiting.slot.size == 0:
-        return []
-    interval = Interval(held.since.seq, held.since.ts_us, at.seq, at.ts_us, ended_by)
-    waited_us = int(waiting.waited_us(interval).sum())
-    detail: dict[str, object] = {"held_back_behind": f"{held.until[0]}:{held.until[1]}"}
-    holder = held.holder if held.holder != held.place else NOBODY
-    return [
-        Blocked(
-            "consumer",
-            Cause.RECENTLY_JOINED.word,
-            UNKNOWN,
-            held.place,
-            holder,
-            interval,
-            waiting.slot.size,
-            waited_us,
-            (held.root,),
-            detail,
-        )
-    ]

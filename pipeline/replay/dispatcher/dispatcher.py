@@ -259,7 +259,7 @@ class Dispatcher:
         is_last = self.connected == 1
         self._before_change(at, BY_LEAVE, ends_all=is_last)
         if self.monitor.recent.applies:
-            self.monitor.leave(self._state, self.consumers.of[number], at)
+            self.monitor.recent.leave(self._state, self.consumers.of[number], at)
         if is_last:
             self._report_starved(at, BY_LEAVE)
         self._reporting(_consumer_left, self.consumers.of[number], at, self.policy.skew_us)
@@ -396,7 +396,7 @@ class Dispatcher:
         """Ends the waits of all consumers and hashes; call before a reset, a gap or the end of the trace."""
         self._before_change(at, ended_by, ends_all=True)
         self._report_starved(at, ended_by)
-        self.monitor.closed(self._state, at, ended_by)
+        self.monitor.recent.close(self._state, at, ended_by)
 
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:
         """Reports starved hashes; call before a reset, the last leave or the end."""
