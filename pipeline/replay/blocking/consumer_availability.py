@@ -1,7 +1,7 @@
-"""Intervals in which a consumer could be sent nothing, starved hashes, and stalls of the whole subscription.
+"""Intervals in which a consumer could be sent nothing, and hashes that starved.
 
-The kernel only notices that such an interval ends, or that nothing was sent for too long, and stops there. While the
-state still shows which entries waited, `attribution` counts them.
+The kernel only notices that such an interval ends, and stops there. While the state still shows which entries waited,
+`attribution` counts them.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,6 @@ from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, common_of
 STARVED: Final = -1
 
 _IN_FLIGHT_US: Final = 100_000
-
-_LOOKS_OF_A_STALL: Final = 4
-"""In the shortest stall the state is looked at so often, if that many rows take entries from consumers meanwhile."""
 
 
 @compiled
@@ -204,38 +201,6 @@ def _may_be_unread(state: Seen, at: int, ts: int) -> bool:
     limited_us = look_ahead_us(state, ts) - waits[at].clear_look_ahead_us
     limited_us += blocked_on_unacked_us(state, ts) - waits[at].clear_full_us
     return bool(limited_us > 0 or state.entries[state.hashes[at].queue_first].marks & Mark.IN_BACKLOG != 0)
-
-
-@compiled
-def is_idle(state: Seen, ts: int, longest_us: int) -> bool:
-    """Whether entries wait, and nothing was sent to any consumer for `longest_us` before a time."""
-    common = state.common
-    return bool(
-        common[0].waiting > 0 and ts - max(common[0].last_dispatch_ts, common[0].waiting_since_ts) >= longest_us
-    )
-
-
-@compiled
-def stalls(state: SeenByBlocking, point: TracePoint, longest_us: int) -> bool:
-    """Whether nothing was sent to any consumer for `longest_us` before the dispatch `seq`; true once per dispatch."""
-    waits = state.waits.common
-    if waits[0].stopped_at_seq == point.seq or not is_idle(state, point.ts_us, longest_us):
-        return False
-    waits[0].stopped_at_seq = point.seq
-    return True
-
-
-@compiled
-def may_look(state: Seen, ts: int, longest_us: int) -> bool:
-    """Whether it is time to look at the state in front of a row that takes an entry while nothing is sent."""
-    long_ago = ts - state.waits.common[0].looked_ts >= longest_us // _LOOKS_OF_A_STALL
-    return bool(long_ago and is_idle(state, ts, longest_us))
-
-
-@compiled
-def note_look(state: SeenByBlocking, ts: int) -> None:
-    """Notes that the kernel stops in front of such a row."""
-    state.waits.common[0].looked_ts = ts
 
 
 @compiled

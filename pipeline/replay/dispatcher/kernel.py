@@ -5,7 +5,7 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 """
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_look, note_look, stalls
+from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_delay, note_early, note_overdue
@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     remove_pending,
     return_and_wait,
 )
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
@@ -49,9 +49,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
     BY_MARK_DELETE,
     BY_REDELIVER,
-    GIVES_UP,
     SAMPLE,
-    STALLED,
     Output,
     nearly_full,
 )
@@ -85,8 +83,8 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
             out.stop[0] = SAMPLE
             return i
         _pass_time(state, out, rows, i)
-        stall = _stop_for_a_stall(state, rows, i)
-        if stall != 0:
+        stall = stop_for_a_stall(state, events, i, rows.policy.stall_threshold_us)
+        if stall:
             out.stop[0] = stall
             return i
         code = events.code[i]
@@ -136,36 +134,6 @@ def _pass_time(state: State, out: Output, rows: Stretch, i: int) -> None:
     note_limits(state, ts)
     if common[0].subscription_max > 0 or state.limits.common[0].full_since_ts > 0:
         note_full(state, ts)
-
-
-@compiled
-def _stop_for_a_stall(state: State, rows: Stretch, i: int) -> int:
-    """Why the kernel has to stop in front of a row after nothing was sent for long; 0: it has not."""
-    code, longest_us = rows.events.code[i], rows.policy.stall_threshold_us
-    decided = code == Code.DISPATCH_START or (code == Code.DISPATCH_END and state.common[0].starts_seen == 0)
-    point = TracePoint(rows.events.seq[i], rows.events.ts_us[i])
-    if decided and stalls(state, point, longest_us):
-        return STALLED
-    return GIVES_UP if _may_end_a_stall(state, rows.events, i, longest_us) else 0
-
-
-@compiled
-def _may_end_a_stall(state: State, events: Events, i: int, longest_us: int) -> bool:
-    """Whether a row takes an entry from a consumer after nothing was sent for long, and it is time to look at it.
-
-    Who held what shows in front of the row only. While such rows come and still nothing is sent, some of them do.
-    """
-    ts, code = events.ts_us[i], events.code[i]
-    if not may_look(state, ts, longest_us):
-        return False
-    if code in (Code.ACK_START, Code.ACK_END, Code.ACK_PART_START, Code.ACK_PART_END, Code.REDELIVER):
-        slot = entry_at(state, events.ledger[i], events.entry[i])
-        if slot < 0 or state.entries[slot].holder < 0:
-            return False
-    elif code != Code.REDELIVER_ALL:
-        return False
-    note_look(state, ts)
-    return True
 
 
 @compiled

@@ -1,0 +1,45 @@
+"""Where the kernel stops because nothing was sent for long, so that the state can be looked at in front of a row."""
+
+from typing import Any, Final
+
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import GIVES_UP, STALLED
+from dispatch_audit.pipeline.replay.state.pair_index import find
+from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
+
+_LOOKS_OF_A_STALL: Final = 4
+"""In the shortest stall the state is looked at so often, if that many rows take entries from consumers meanwhile."""
+
+
+@compiled
+def stop_for_a_stall(state: SeenByBlocking, events: Events, i: int, longest_us: int) -> int:
+    """Why the kernel stops in front of a row after nothing was sent to any consumer for `longest_us`; 0: it goes on.
+
+    It stops once in front of a dispatch, which ends the stall (STALLED), and now and then in front of a row that takes
+    an entry from a consumer, which may end it (GIVES_UP): who held what shows in front of that row only.
+    """
+    common, waits, ts, code = state.common, state.waits.common, events.ts_us[i], events.code[i]
+    silent_us = ts - max(common[0].last_dispatch_ts, common[0].waiting_since_ts)
+    if common[0].waiting == 0 or silent_us < longest_us:
+        return 0
+    if code == Code.DISPATCH_START or (code == Code.DISPATCH_END and common[0].starts_seen == 0):
+        if waits[0].stopped_at_seq == events.seq[i]:
+            return 0
+        waits[0].stopped_at_seq = events.seq[i]
+        return STALLED
+    if ts - waits[0].looked_ts < longest_us // _LOOKS_OF_A_STALL or not _takes_an_entry(state, events, i):
+        return 0
+    waits[0].looked_ts = ts
+    return GIVES_UP
+
+
+@compiled
+def _takes_an_entry(state: Seen, events: Events, i: int) -> bool:
+    """Whether a row takes an entry from the consumer that holds it."""
+    entries: Any = state.entries
+    code = events.code[i]
+    if code in (Code.ACK_START, Code.ACK_END, Code.ACK_PART_START, Code.ACK_PART_END, Code.REDELIVER):
+        slot = find(state.entry_table, entries.ledger, entries.entry, events.ledger[i], events.entry[i])
+        return bool(slot >= 0 and entries[slot].holder >= 0)
+    return bool(code == Code.REDELIVER_ALL)
