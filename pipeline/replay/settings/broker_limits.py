@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_in_force import (
+    READ_BATCH,
+    UNACKED_PER_CONSUMER,
+    UNACKED_PER_SUBSCRIPTION,
+    SettingsInForce,
+)
 
 _LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
-_UNACKED = "maxUnackedMessagesPer"
 LOOK_AHEAD: Final = frozenset({f"{_LOOK_AHEAD}Consumer", f"{_LOOK_AHEAD}Subscription"})
 """The settings that limit how far a dispatcher looks ahead."""
 
-READ_BATCH: Final = 100
+READ_BATCH_DEFAULT: Final = 100
 """The default of dispatcherMaxReadBatchSize in every release."""
 
 
@@ -88,9 +92,9 @@ def limits_of(
         unwritable_takes_nothing=unwritable_takes_nothing,
         replay_per_consumer=number(f"{_LOOK_AHEAD}Consumer"),
         replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),
-        unacked_per_consumer=number(f"{_UNACKED}Consumer"),
-        unacked_per_subscription=number(f"{_UNACKED}Subscription"),
-        read_batch=number("dispatcherMaxReadBatchSize"),
+        unacked_per_consumer=number(UNACKED_PER_CONSUMER),
+        unacked_per_subscription=number(UNACKED_PER_SUBSCRIPTION),
+        read_batch=number(READ_BATCH),
         ack_holes=number("managedLedgerMaxUnackedRangesToPersist"),
     )
 
@@ -100,9 +104,9 @@ def in_force_of(limits: BrokerLimits, in_force: SettingsInForce) -> BrokerLimits
     return limits._replace(
         replay_per_consumer=in_force.lowest(f"{_LOOK_AHEAD}Consumer"),
         replay_per_subscription=in_force.lowest(f"{_LOOK_AHEAD}Subscription"),
-        unacked_per_consumer=in_force.of_broker(f"{_UNACKED}Consumer"),
-        unacked_per_subscription=in_force.of_broker(f"{_UNACKED}Subscription"),
-        read_batch=in_force.highest("dispatcherMaxReadBatchSize"),
+        unacked_per_consumer=in_force.of_broker(UNACKED_PER_CONSUMER),
+        unacked_per_subscription=in_force.of_broker(UNACKED_PER_SUBSCRIPTION),
+        read_batch=in_force.highest(READ_BATCH),
     )
 
 

@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import causes
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
-from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
+from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -115,7 +115,7 @@ def _picked(situation: Situation) -> int:
     consumers: Any = situation.state.consumers.view(np.ndarray)
     ready = situation.connected & (causes(situation, situation.since_us) == Cause.READY.value)
     permits = int(np.maximum(consumers["permits"][ready], 0).sum())
-    return max(min(permits, situation.limits.read_batch or READ_BATCH), 1)
+    return max(min(permits, situation.limits.read_batch or READ_BATCH_DEFAULT), 1)
 
 
 def _unwritten_to(state: Seen, before_us: int) -> int:

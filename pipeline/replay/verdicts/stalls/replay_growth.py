@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.contract.known_bugs import label, remedy, titles
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
+from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import perhaps_other_dispatcher
@@ -25,7 +25,7 @@ def growths(context: FindingContext) -> list[JudgedFinding]:
     bugs = context.bugs_with("replay_grows")
     if not bugs or config.limits.looks_ahead:
         return []
-    least = max(_READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH), READ_BATCH)
+    least = max(_READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH_DEFAULT), READ_BATCH_DEFAULT)
     longest_us = config.thresholds.stall_threshold_us
     growths = []
     for beginnings in _whole_waits(
