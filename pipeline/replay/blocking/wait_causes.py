@@ -1,9 +1,9 @@
 """Finds what the entries of a hash wait for while no other consumer holds the hash and its owner is available.
 
 The cause is determined whenever the hash is served or moves. As long as it stays the same, and entries wait, there is
-one interval, however many entries are sent meanwhile. A moment without any, shorter than the shortest interval that is
-reported, does not end it. Times in which the owner is unavailable are left out: they belong to the
-interval of the owner (`consumer_availability`).
+one interval, however many entries are sent meanwhile. Pauses up to `report_min_us` in which no entry waits do not end
+it. It does not count the times in which the owner is unavailable: the interval of the owner does
+(`consumer_availability`).
 """
 
 from typing import Final

@@ -1,9 +1,8 @@
 """Gaps: intervals of seq in which a recorder dropped rows (TRACE_FORMAT, "Gaps").
 
 A gap travels as an event of code GAP, with its last seq in `entry`, the number of rows in `value`, and in `word` what
-was lost. When rows are put in order, gaps are separated from them: the seq of a gap is that of a row that is not there,
-and several gaps may have the same.
-Rows `settings` are separated too: they have details that travel beside the events, and change no entry.
+was lost. When rows are put in order, gaps are taken out: a gap has the seq of a lost row, and several gaps may have the
+same seq. Rows `settings` are taken out too: they change no entry, and their details travel beside the events.
 """
 
 from collections import Counter

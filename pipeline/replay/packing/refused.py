@@ -18,8 +18,8 @@ class Refused(NamedTuple):
     Attributes:
         seq: the seq of the row.
         reason: one of the codes above, which `dispatch_audit.pipeline.trace.reasons` explains.
-        detail: the contradiction, as a clause; if a consumer is its subject, without it.
-        consumer: the subject of `detail`, by the replay's number; None: it has another one.
+        detail: the contradiction as a clause; it lacks its subject where that is `consumer`.
+        consumer: the consumer that the clause is about, by the replay's number; None: the clause has its own subject.
     """
 
     seq: int

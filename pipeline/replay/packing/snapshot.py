@@ -66,8 +66,8 @@ class Snapshot(NamedTuple):
     Attributes:
         seq: the seq of its row.
         ts_us: the time of its row.
-        seq_begin: the snapshot was taken after this row.
-        seq_end: the snapshot was taken before the row after this one.
+        seq_begin: the rows up to this one come before the snapshot.
+        seq_end: the rows after this one come after it.
         in_replay: `msgInReplay`, in entries.
         unacked: `unackedMessages` of the subscription.
         read_position: the position of the next normal read.

@@ -28,7 +28,7 @@ _TRIED_MAX = 32
 
 @checkpointed("cleared_total")
 class _Total(NamedTuple):
-    """The count of one consumer, taken after the row `seq_begin` and in front of the one after `seq_end`."""
+    """The count of one consumer in a snapshot between the rows `seq_begin` and `seq_end + 1`."""
 
     seq_begin: int
     seq_end: int

@@ -30,8 +30,8 @@ class Surplus(NamedTuple):
 
     Attributes:
         seq: the row of the snapshot.
-        seq_begin: the snapshot was taken after this row.
-        seq_end: the snapshot was taken before the row after this one.
+        seq_begin: the rows up to this one come before the snapshot.
+        seq_end: the rows after this one come after it.
         consumer: the index of the consumer.
         messages: the broker's count of unacknowledged messages minus those that the consumer holds; F10 leaves a
             surplus.
