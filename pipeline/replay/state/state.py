@@ -18,6 +18,7 @@ import numpy as np
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.replay.state.memories import (
     CLAIM,
     CONSUMER_LIMIT,
@@ -62,14 +63,16 @@ CLAIM_STANDS: Final = 0
 CLAIM_CONTRADICTED: Final = 1  # the kernel has stopped for it
 CLAIM_DISREGARDED: Final = 2  # nothing is judged by it any more
 
-# Indexes into `Checks.counts`.
-DISPATCHES: Final = 0
-FIRST_DELIVERIES: Final = 1
-ACKNOWLEDGEMENTS: Final = 2
-COUNTED_DISPATCHES: Final = 3  # those with a redelivery count
-LIMITED_DISPATCHES: Final = 4  # those under a limit on unacknowledged messages
-STICKY_DISPATCHES: Final = 5  # those to consumers that declared their hashes
-CHECKED: Final = 6
+# What `Checks.counts` counts, and the indexes into it.
+COUNTED: Final[tuple[Counted, ...]] = (
+    "dispatches",
+    "first deliveries",
+    "acknowledgements",
+    "dispatches with a redelivery count",
+    "dispatches under a limit",
+    "dispatches of STICKY subscriptions",
+)
+DISPATCHES, FIRST_DELIVERIES, ACKNOWLEDGEMENTS, COUNTED_DISPATCHES, LIMITED_DISPATCHES, STICKY_DISPATCHES = range(6)
 
 
 # One open entry. `next` and `previous` chain the pending entries of a hash in the order of their dispatches, and the
@@ -322,7 +325,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
         routing=routing_of_ranges(()),
         waits=Waits(HASH_WAIT.free(hashes), CONSUMER_WAIT.new(consumers), WAIT.new(1)),
         limits=LimitsSeen(CONSUMER_LIMIT.new(consumers), CLAIM.new(2), LIMIT.new(1)),
-        checks=Checks(np.zeros(CHECKED, dtype=np.int64), np.full(entries, UNKNOWN, dtype=np.int64)),
+        checks=Checks(np.zeros(len(COUNTED), dtype=np.int64), np.full(entries, UNKNOWN, dtype=np.int64)),
     )
 
 

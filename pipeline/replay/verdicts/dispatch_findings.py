@@ -2,39 +2,20 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 
-from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKNOWLEDGEMENTS,
-    COUNTED_DISPATCHES,
-    DISPATCHES,
-    FIRST_DELIVERIES,
-    LIMITED_DISPATCHES,
-    STICKY_DISPATCHES,
-)
+from dispatch_audit.pipeline.replay.state.state import COUNTED
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation
 from dispatch_audit.pipeline.replay.verdicts.finding import ALL, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.judge import judged, plain_verdict
 from dispatch_audit.pipeline.replay.verdicts.naming import or_none, position
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
-
-# The index of each count in `Dispatcher.checked`.
-_CHECKED: Mapping[Counted, int] = {
-    "dispatches": DISPATCHES,
-    "first deliveries": FIRST_DELIVERIES,
-    "dispatches with a redelivery count": COUNTED_DISPATCHES,
-    "dispatches under a limit": LIMITED_DISPATCHES,
-    "dispatches of STICKY subscriptions": STICKY_DISPATCHES,
-    "acknowledgements": ACKNOWLEDGEMENTS,
-}
 
 
 def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[RuleFindings]:
@@ -61,9 +42,8 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
             worst = indexes[_by_badness(of_rule, [verdicts[at] for at in indexes])]
         worded = findings_at(found.findings, worst[: per_rule_max or None])
         findings = [_finding(finding, verdicts[at], context) for at, finding in worded]
-        by_rule.append(
-            RuleFindings(name, int(found.dispatcher.checked[_CHECKED[RULES[name].counted]]), counts, findings)
-        )
+        checked = int(found.dispatcher.checked[COUNTED.index(RULES[name].counted)])
+        by_rule.append(RuleFindings(name, checked, counts, findings))
     return by_rule
 
 
