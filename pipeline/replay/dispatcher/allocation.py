@@ -126,7 +126,7 @@ def _roomy_hashes(state: State, rows: int) -> State:
     grown = _slots(size - free, rows)
     hashes = _grown(state.hashes, HASH.free(grown))
     table = empty_table(grown)
-    put_all(table, hashes.hash, hashes.zero)
+    put_all(table, hashes.hash, hashes.hash)
     state.common[0].free_hashes += grown - size
     return state._replace(
         hashes=hashes,

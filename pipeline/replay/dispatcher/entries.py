@@ -170,13 +170,13 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
     entries, hashes, common = state.entries, state.hashes, state.common
     if entries[slot].hash_at != UNKNOWN or sticky_hash < 0:
         return
-    at = find(state.hash_table, hashes.hash, hashes.zero, sticky_hash, 0)
+    at = find(state.hash_table, hashes.hash, hashes.hash, sticky_hash, sticky_hash)
     if at < 0:
         common[0].free_hashes -= 1
         at = int(state.hashes_free[common[0].free_hashes])
         hashes[at] = _NEW_HASH[0]
         hashes[at].hash = sticky_hash
-        put(state.hash_table, sticky_hash, 0, at)
+        put(state.hash_table, sticky_hash, sticky_hash, at)
         begin_hash(state, at)
     entries[slot].hash_at = at
     entries[slot].murmur = murmur

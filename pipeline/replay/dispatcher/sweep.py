@@ -71,7 +71,7 @@ def _sweep_hashes(state: State, out: Output, from_us: int, report_min_us: int, u
             continue
         end_wait(state, out, at)
         if used[at] == 0:
-            drop(state.hash_table, hashes.hash, hashes.zero, hashes[at].hash, 0)
+            drop(state.hash_table, hashes.hash, hashes.hash, hashes[at].hash, hashes[at].hash)
             hashes[at].hash = UNKNOWN
             state.hashes_free[common[0].free_hashes] = at
             common[0].free_hashes += 1

@@ -118,7 +118,6 @@ HASH = RecordKind(
     "hash",
     {
         "hash": UNKNOWN,  # UNKNOWN: the slot is free
-        "zero": 0,  # second half of the index key, always 0
         "became_ready": 0,  # how often an entry began to be `ready`
         "waiting_since_seq": UNKNOWN,  # since when at least one entry of it has waited all the time, if any waits
         "waiting_since_ts": UNKNOWN,
