@@ -73,15 +73,15 @@ def outside_tables(
     findings = [_findings(view, *one, findings_per_rule_max) for one in kept]
     # A row of which nothing could be compared is not judged; acknowledgements settle what is compared.
     unseen = Unseen(
-        censored=counted.rows - view.checked - refused - view.unkeyed,
-        undecided=0,
-        unkeyed=view.unkeyed,
-        without_publish=0,
-        without_end=0,
-        never_dispatched=0,
-        never_acknowledged=view.open,
-        unjoined=len(listed),
-        censored_by_gaps=0,
+        rows_censored=counted.rows - view.checked - refused - view.unkeyed,
+        dispatches_undecided=0,
+        dispatches_without_key=view.unkeyed,
+        entries_without_publish=0,
+        dispatches_without_end=0,
+        censored_never_dispatched=0,
+        censored_never_acknowledged=view.open,
+        consumers_by_snapshot_only=len(listed),
+        rows_censored_by_gaps=0,
     )
     coverage = rows.coverage(counted, refused, unseen, 0) | rows.answers_from_outside(counted.dispatches)
     yield "violations", rows.violations(findings, findings_per_rule_max)

@@ -106,9 +106,9 @@ def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Miss
         settled = any(acknowledged for _, acknowledged in dispatcher.counts.values())
         return ["dispatches"] if dispatcher.checked[ACKNOWLEDGEMENTS] and not settled else []
     missing: list[Missing] = []
-    if unseen.unkeyed:
+    if unseen.dispatches_without_key:
         missing.append("keys")
-    if unseen.censored or unseen.undecided or (refused and not missing):
+    if unseen.rows_censored or unseen.dispatches_undecided or (refused and not missing):
         missing.append("consumers")
     if missing and not counted.publishes:
         missing.append("publishes")
@@ -118,7 +118,7 @@ def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Miss
 def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Missing]) -> list[Missing]:
     """What the trace lacks so that it does not show which entries waited; `unjudged` is missing anyway."""
     missing = list(unjudged)
-    if not counted.publishes and found.unseen.without_publish and "publishes" not in missing:
+    if not counted.publishes and found.unseen.entries_without_publish and "publishes" not in missing:
         missing.append("publishes")
     if not found.waits_known and (counted.publishes or counted.dispatches) and "consumers" not in missing:
         missing.append("open_entries")

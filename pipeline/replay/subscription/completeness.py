@@ -19,29 +19,29 @@ _ENDS = among(Code.DISPATCH_END)
 
 
 class Unseen(NamedTuple):
-    """The numbers of rows, entries and consumers that the replay could not see, or not to the end.
+    """What the replay could not see, or not to the end, as columns of `coverage`.
 
     Attributes:
-        censored: rows that may not be judged (`cold_start`).
-        undecided: dispatches of hashes whose owner is open (`undecided_ranges`).
-        unkeyed: dispatches whose key no row had named by then, so that no rule could be checked.
-        without_publish: entries that were dispatched or acknowledged and whose publish is not in the trace.
-        without_end: dispatches without a row that shows that they reached the connection.
-        never_dispatched: entries that still wait for their first dispatch at the end. They may be sent later.
-        never_acknowledged: entries that were dispatched and not acknowledged at the end. They may be later.
-        unjoined: consumers that only snapshots name.
-        censored_by_gaps: the censored rows in a gap or after one.
+        rows_censored: rows that may not be judged (`cold_start`).
+        dispatches_undecided: dispatches of hashes whose owner is open (`undecided_ranges`).
+        dispatches_without_key: dispatches whose key no row had named by then, so that no rule could be checked.
+        entries_without_publish: entries that were dispatched or acknowledged and whose publish is not in the trace.
+        dispatches_without_end: dispatches without a row that shows that they reached the connection.
+        censored_never_dispatched: entries that still wait for their first dispatch at the end. They may be sent later.
+        censored_never_acknowledged: entries that were dispatched and not acknowledged at the end. They may be later.
+        consumers_by_snapshot_only: consumers that only snapshots name.
+        rows_censored_by_gaps: the censored rows in a gap or after one.
     """
 
-    censored: int
-    undecided: int
-    unkeyed: int
-    without_publish: int
-    without_end: int
-    never_dispatched: int
-    never_acknowledged: int
-    unjoined: int
-    censored_by_gaps: int
+    rows_censored: int
+    dispatches_undecided: int
+    dispatches_without_key: int
+    entries_without_publish: int
+    dispatches_without_end: int
+    censored_never_dispatched: int
+    censored_never_acknowledged: int
+    consumers_by_snapshot_only: int
+    rows_censored_by_gaps: int
 
 
 @checkpointed("rows_seen")

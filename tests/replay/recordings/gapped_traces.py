@@ -111,7 +111,7 @@ def _share_that_stays(name: str, width: float) -> None:
     left = findings(replays)
     outside = sum(n for key, n in whole.items() if not middle.first <= key[-1] <= middle.last)
     rows = sum(len(log) for log in logs)
-    censored = sum(replay.replayed.unseen.censored for replay in replays.values())
+    censored = sum(replay.replayed.unseen.rows_censored for replay in replays.values())
     total = sum(whole.values())
     print(
         f"{name}: {total} findings, {outside} outside of the gap, {sum((left & whole).values())} stay, "
