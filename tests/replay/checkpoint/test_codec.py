@@ -13,9 +13,16 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.checkpointed import KINDS, CheckpointKind, checkpointed
+from dispatch_audit.pipeline.checkpointed import (
+    KINDS,
+    RECORDS,
+    CheckpointKind,
+    checkpointed,
+    checkpointed_record,
+)
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
 from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
+from dispatch_audit.pipeline.replay.state.state import ENTRY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 
 
@@ -208,6 +215,12 @@ def test_two_classes_have_no_kind_of_one_name() -> None:
     with pytest.raises(ValueError, match="RowsSeen is the kind rows_seen already"):
         checkpointed("rows_seen")(Node)
     assert KINDS["rows_seen"].of is RowsSeen
+
+
+def test_two_kinds_of_records_have_no_one_name() -> None:
+    with pytest.raises(ValueError, match="there are records entry already"):
+        checkpointed_record("entry", RECORD)
+    assert RECORDS["entry"] is ENTRY.dtype
 
 
 def test_each_array_is_read_once() -> None:
