@@ -520,6 +520,39 @@ def test_what_came_last_need_not_have_been_read_to_be_behind_the_head_of_replay(
     assert found["stalled", severity] == 1
 
 
+@pytest.mark.parametrize(
+    ("second", "in_replay", "version", "joins", "severity"),
+    [
+        (3, 1, "3.3.2", False, "known_bug"),
+        (3, 1, "3.3.2", True, "known_bug"),
+        (2, 1, "3.3.2", False, "violation"),  # no read went on
+        (3, 0, "3.3.2", False, "violation"),  # it is not in replay
+        (3, 1, "4.2.4", False, "violation"),
+    ],
+)
+def test_reads_that_send_nothing_pass_over_replay_on_an_older_broker(
+    second: int, in_replay: int, version: str, joins: bool, severity: str
+) -> None:
+    # F6: entries 1 and 2 are for the consumer, and wait; the read position moves on to `second`.
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.publish(1, HIGH)
+    log.snapshot(msg_in_replay=in_replay, read_position="1:2")
+    log.publish(2, HIGH)
+    log.now_us += SECOND_US
+    log.snapshot(msg_in_replay=in_replay + 1, read_position=f"1:{second}")
+    log.now_us += SECOND_US // 2
+    if joins:
+        log.join(2)  # makes the dispatcher read
+        log.snapshot(reported(2, read_position_when_joining="1:3"), read_position="1:3", msg_in_replay=2)
+    log.dispatch(1, 1, HIGH)
+    found = replayed(log.rows, version=version, settings=AUTO_SPLIT).weighed
+    assert found["stalled", severity] == 1
+
+
 def joined_at(log: Log, *positions: str) -> None:
     log.snapshot(
         *(reported(n, read_position_when_joining=position) for n, position in enumerate(positions, start=1)),

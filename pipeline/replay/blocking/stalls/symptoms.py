@@ -5,6 +5,7 @@
 | write_not_completed | a dispatch has no end although others have: its connection does not take it, and others wait |
 | parked_at_the_end | all that waits was read; some of it cannot be sent for long, and what could be is not |
 | head_of_replay | 3.x, classic: what waited long was read, and as many as a read picks are before what could be sent |
+| reads_pass_replay | 3.x, classic: what could be sent is in replay, and reads of new entries went on and sent nothing |
 | joined_out_of_order | 3.x, classic: what could be sent is for consumers remembered after one with a later position |
 | nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
 | no_read_pending | the same, and the last of them shows that the dispatcher waits for no read |
@@ -32,6 +33,7 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 WRITE_NOT_COMPLETED: Final = "write_not_completed"
 PARKED_AT_THE_END: Final = "parked_at_the_end"
 HEAD_OF_REPLAY: Final = "head_of_replay"
+READS_PASS_REPLAY: Final = "reads_pass_replay"
 JOINED_OUT_OF_ORDER: Final = "joined_out_of_order"
 NOTHING_IS_READ: Final = "nothing_is_read"
 NO_READ_PENDING: Final = "no_read_pending"
@@ -102,12 +104,23 @@ def _parked(situation: Situation, waiting: Waiters, free: Waiters) -> str:
     # A read of new entries may go past the head of replay, so what came last need not have been read.
     if not bool(read[long].all()):
         return ""
-    if free.slot.size and set(free.owner.tolist()) <= situation.held_back.out_of_order:
+    return _passed_over(situation, waiting, free) if free.slot.size else ""
+
+
+def _passed_over(situation: Situation, waiting: Waiters, free: Waiters) -> str:
+    """What keeps a dispatcher of recently joined consumers from what could be sent and was read."""
+    if set(free.owner.tolist()) <= situation.held_back.out_of_order:
         return JOINED_OUT_OF_ORDER
-    if free.slot.size == 0:
+    ahead, reported = number_before(situation.state, waiting, oldest(situation.state, free.slot)[0]), situation.reported
+    if ahead >= _picked(situation):
+        return HEAD_OF_REPLAY
+    # Each read that sends nothing makes the next one pass over replay, unless consumers are recently joined (6.2).
+    read_to = reported.read_position
+    if read_to is None or reported.in_replay is None or reported.stands_us <= situation.interval.from_ts:
         return ""
-    ahead = number_before(situation.state, waiting, oldest(situation.state, free.slot)[0])
-    return HEAD_OF_REPLAY if ahead >= _picked(situation) else ""
+    in_replay = ahead < min(reported.in_replay, reported.replay_at_read)
+    joined_later = all(position >= read_to for _, position in situation.held_back.until)
+    return READS_PASS_REPLAY if in_replay and joined_later else ""
 
 
 def _picked(situation: Situation) -> int:

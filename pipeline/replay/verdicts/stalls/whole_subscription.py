@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
     NO_READ_PENDING,
     NOTHING_IS_READ,
     PARKED_AT_THE_END,
+    READS_PASS_REPLAY,
     WRITE_NOT_COMPLETED,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, kind_of
@@ -35,6 +36,7 @@ from dispatch_audit.pipeline.utc import moment
 _OF_BUGS: Final[Mapping[str, Symptom]] = {
     PARKED_AT_THE_END: "parked_at_the_end",
     HEAD_OF_REPLAY: "passed_over_in_replay",
+    READS_PASS_REPLAY: "passed_over_in_replay",
     JOINED_OUT_OF_ORDER: "joined_out_of_order",
     WRITE_NOT_COMPLETED: "write_not_completed",
     COUNTED_AGAIN: "counted_as_draining_again",
