@@ -5,8 +5,10 @@ ENGINE ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Bytecode is written in any case: without it pytest rewrites all assertions anew, which takes seconds in each process.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --dist loadgroup --numprocesses
+STAMP_OF_EMBEDDED := $(VENV)/.installed-embedded
+# Bytecode is written in any case: without it each process compiles all that it imports anew, and pytest rewrites all assertions.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --numprocesses
 OLDEST_SPARK := $(VENV)/oldest-spark
 TESTS_OF_OLDEST_SPARK := tests/tables/test_both_ways.py tests/jobs/engines/test_delta.py tests/e2e/test_accepted_findings.py \
 	tests/e2e/test_audit_of_samples.py::test_a_finding_names_entry_key_and_consumers
@@ -15,7 +17,8 @@ SLOWEST := --durations=25 --durations-min=5
 .PHONY: demo test test-oldest-spark test-slow kernel classes lint types unit docs pictures vega setup lock clean wheel \
 	recorder recorder-broker recorder-benchmark
 
-demo: setup
+# Installs what the embedded engine needs, unless Spark is asked for, or what `make test` needs is there already.
+demo: $(if $(filter spark,$(ENGINE))$(wildcard $(STAMP)),$(STAMP),$(STAMP_OF_EMBEDDED))
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
 
 # The gate: all but what is slow, with a part of the examples that tests draw. At its end it says what took longest. Of its
@@ -77,20 +80,32 @@ vega: setup
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml
+# Installs a list of packages, and this one. Bytecode is not written ahead, which takes longer than all else: Python writes
+# that of what it imports. PySpark and its client have the same module, so the other of the two goes before. There is no
+# stamp meanwhile: an installation that was interrupted is done again.
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "dispatch-audit needs Python 3.10 or later; name one with: make PYTHON=python3.11")'
+	@rm -f $(STAMP) $(STAMP_OF_EMBEDDED)
 	@$(PYTHON) -m venv $(VENV)
+	@$(if $(wildcard $(BIN)/pip),$(BIN)/pip uninstall -qq --yes $(1))
 	@echo "installing the locked dependencies into $(VENV) ..."
-	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
-	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
-	@touch $(STAMP)
+	@$(BIN)/pip install --quiet --no-compile --require-hashes -r $<
+	@$(BIN)/pip install --quiet --no-compile --no-deps --no-build-isolation -e .
+	@touch $@
+endef
+
+$(STAMP): requirements.lock pyproject.toml
+	$(call install,pyspark-client)
+
+$(STAMP_OF_EMBEDDED): requirements-embedded.lock pyproject.toml
+	$(call install,pyspark)
 
 # A wheel with the kernel compiled, for the Python of .venv and this kind of machine.
 wheel: setup
 	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 # Resolves pyproject.toml anew. The locks name versions and hashes, never a download address. That of the embedded engine is
-# for installations without PySpark (docs/CLUSTER.md).
+# for the demo, and for installations without PySpark (docs/CLUSTER.md).
 lock: setup
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.10 --upgrade \

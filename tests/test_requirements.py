@@ -57,6 +57,48 @@ def test_the_embedded_engine_is_locked_without_pyspark_and_with_the_versions_of_
     assert needed <= embedded.keys()
 
 
+def dry_run(goal: str, venv: Path) -> str:
+    """What make would run for a goal, with options after it, where this is the virtual environment."""
+    env = {name: value for name, value in os.environ.items() if name not in ("ENGINE", "MAKEFLAGS")}
+    command = ["make", "--dry-run", *goal.split(), f"VENV={venv}"]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("goal", "stamp", "current", "expected"),
+    [
+        ("demo", None, False, ["requirements-embedded.lock"]),
+        ("demo", ".installed-embedded", True, []),
+        ("demo", ".installed-embedded", False, ["requirements-embedded.lock"]),
+        ("demo", ".installed", True, []),
+        ("demo", ".installed", False, ["requirements.lock"]),
+        ("demo ENGINE=spark", None, False, ["requirements.lock"]),
+        ("demo ENGINE=spark", ".installed-embedded", True, ["requirements.lock"]),
+        ("demo ENGINE=spark", ".installed", True, []),
+        ("lint", ".installed-embedded", True, ["requirements.lock"]),
+        ("lint", ".installed", True, []),
+        ("lint", ".installed", False, ["requirements.lock"]),
+    ],
+)
+def test_make_installs_what_a_goal_lacks(
+    goal: str, stamp: str | None, current: bool, expected: list[str], tmp_path: Path
+) -> None:
+    if stamp is not None:
+        (tmp_path / stamp).touch()
+        if not current:
+            os.utime(tmp_path / stamp, (0, 0))
+    assert re.findall(r"--require-hashes -r (\S+)", dry_run(goal, tmp_path)) == expected
+
+
+@pytest.mark.parametrize(("goal", "goes"), [("demo", "pyspark"), ("setup", "pyspark-client")])
+def test_pyspark_and_its_client_are_never_installed_both(goal: str, goes: str, tmp_path: Path) -> None:
+    uninstalls = rf"pip uninstall .* {goes}\n(?s:.*)pip install"
+    assert re.search(uninstalls, dry_run(goal, tmp_path)) is None
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pip").touch()
+    assert re.search(uninstalls, dry_run(goal, tmp_path))
+
+
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_an_installation_without_pyspark_audits_on_the_embedded_engine(tmp_path: Path) -> None:
