@@ -306,23 +306,6 @@ def test_a_hash_that_drained_is_passed_over() -> None:
     assert replayed(log.rows).weighed == {("draining_stuck", "violation"): 1}
 
 
-@pytest.mark.parametrize(
-    ("burst", "weighed"),
-    [(4, {("stalled", "violation"): 1}), (16, {("stalled", "not_provable"): 3})],
-)
-def test_nobody_is_passed_over_in_the_pauses_of_a_rate_limit(burst: int, weighed: dict[tuple[str, str], int]) -> None:
-    """Pauses of a second, as a limit that no row says makes them, or shorter ones that are no stalls."""
-    log = Log()
-    passed_over(log, drained=False)
-    flow(log, 2)
-    for entry in range(2, 2 + 4 * 16):
-        if entry > 2 and entry % burst == 2 % burst:
-            log.now_us += burst * 68_000
-        log.publish(entry, b"key-1")
-        log.dispatch(2, entry, b"key-1")
-    assert replayed(log.rows).weighed == weighed
-
-
 def test_a_hash_that_never_drained_is_passed_over() -> None:
     log = Log()
     passed_over(log, drained=False)

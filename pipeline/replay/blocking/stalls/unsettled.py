@@ -8,7 +8,7 @@ from typing import Final
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, limited
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
@@ -33,7 +33,7 @@ class UnsettledStalls:
     _in_force: SettingsInForce
     _intervals: KeptIntervals
     waiting: list[Blocked] = field(default_factory=list)
-    _silences: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
+    _provable: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
     _pace: DispatchPace = field(default_factory=DispatchPace)
     _levels: ReplayLevels = field(default_factory=ReplayLevels)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
@@ -45,7 +45,8 @@ class UnsettledStalls:
             if not is_finding(part):
                 self._intervals.note([part])
                 continue
-            self._silences.append(part.span)
+            if kind_of(part).provable:
+                self._provable.append(part.span)
             limit = self._recent.explaining(part.span, self._in_force.is_on(_BY_ENTRY))
             if limit is not None:
                 self._intervals.note([limited(part, limit)])
@@ -82,9 +83,9 @@ class UnsettledStalls:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
 
-    def silent_us(self, from_us: int, to_us: int) -> int:
-        """How long nothing was sent to anybody between two times: findings of their own, or pauses of rate limits."""
-        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._silences)
+    def provable_us(self, from_us: int, to_us: int) -> int:
+        """How long nothing was sent to anybody between two times, as far as that is a finding of its own."""
+        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._provable)
 
     def interrupted(self) -> None:
         """Forgets dispatches: rows may be missing."""
