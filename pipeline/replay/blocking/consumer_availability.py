@@ -111,8 +111,10 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     hashes, waits = state.hashes, state.waits.hashes
     owner = hashes[at].owner
     head = hashes[at].queue_first
-    # Only entries that may not be overtaken (`queue_first`) count.
-    if head < 0 or hashes[at].away == 1:
+    # Only entries that may not be overtaken (`queue_first`) count, and only while nobody but the owner holds others:
+    # who was sent one, although it was not the owner as far as rows show, may have been it, and the hash drains.
+    held_by_others = hashes[at].held_elsewhere > 0 or (hashes[at].held > 0 and hashes[at].holder != owner)
+    if head < 0 or hashes[at].away == 1 or held_by_others:
         return
     from_seq, from_ts, before_us = waits[at].clear_seq, waits[at].clear_ts, waits[at].clear_unserved_us
     if waits[at].read_ts > from_ts and _may_be_unread(state, at, point.ts_us):

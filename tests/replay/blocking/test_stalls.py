@@ -343,6 +343,18 @@ def test_between_snapshots_without_permits_nothing_is_passed_over(
     assert replayed(log.rows).weighed == weighed
 
 
+def test_a_hash_of_which_somebody_holds_an_entry_that_it_did_not_own_is_not_passed_over() -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    flow(log, 2)
+    log.publish(0, LOW)
+    log.dispatch(1, 0, LOW)
+    log.publish(1, LOW)
+    send_others(log, range(2, 10))
+    assert set(replayed(log.rows).weighed) == {("ownership", "violation")}
+
+
 def test_a_hash_that_still_drains_is_not_passed_over() -> None:
     log = Log()
     log.join(1)
