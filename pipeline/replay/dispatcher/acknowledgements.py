@@ -57,6 +57,8 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         if state.entries[slot].holder != consumer:
             # If its holder acknowledges it as well, the broker counts it down twice (#24096).
             state.common[0].total_vague = 1
+            uncounted = state.consumers[consumer].uncounted - state.entries[slot].unacked
+            state.consumers[consumer].uncounted = max(uncounted, 0)
             row = report_row(out, FOREIGN_ACK, events, i, consumer)
             out.findings[row].other_consumer = state.entries[slot].holder
             out.findings[row].other_seq = state.entries[slot].sent_seq

@@ -273,7 +273,11 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     state.hashes[sent.hash_at].owner = sent.owner
     note_overdue(state, out, slot, point, BY_DISPATCH, policy.stall_threshold_us)
     hash_served(state, out, sent.hash_at, point, BY_DISPATCH, policy)
-    if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & Mark.VAGUE != 0):
+    holder = entries[slot].holder
+    if holder >= 0 and (holder != consumer or entries[slot].marks & Mark.VAGUE != 0):
+        if holder != consumer:
+            # It stays pending there, too, until that consumer acknowledges it (F10).
+            state.consumers[holder].uncounted += entries[slot].unacked
         remove_pending(state, out, slot, point, BY_REDELIVER)
     add_pending(state, slot, consumer, point)
     note_early(state, slot, sent.ts_us, policy.delay_tick_us)

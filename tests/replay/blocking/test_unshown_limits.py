@@ -75,6 +75,23 @@ def test_who_holds_nothing_is_at_no_limit() -> None:
     assert unshown(log) == ["violation"]
 
 
+@pytest.mark.parametrize(
+    ("acked", "expected"), [([0], "not_provable unacked_limit_consumer"), ([1, 2, 0], "violation")]
+)
+def test_what_was_sent_to_another_consumer_as_well_counts_for_both(acked: list[int], expected: str) -> None:
+    """Consumer 1 is at its limit of 4, and acknowledges one, or also those that 2 was sent after it."""
+    log = two()
+    say(log, **{PER_CONSUMER: 4})
+    hold(log, 3)
+    for entry in (1, 2):
+        log.dispatch(2, entry, HIGH)
+    log.publish(3, HIGH)
+    log.dispatch(1, 3, HIGH)
+    log.ack(1, *acked)
+    waits_for_long(log, 4, HIGH)
+    assert unshown(log) == [expected]
+
+
 @pytest.mark.parametrize(("held", "expected"), [(3, "not_provable unacked_limit_consumer"), (2, "violation")])
 def test_who_leaves_shortly_before_the_end_of_a_stall_may_have_been_at_a_limit(held: int, expected: str) -> None:
     log = two()
