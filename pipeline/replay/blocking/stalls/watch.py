@@ -149,7 +149,9 @@ class StallWatch:
             if explained:
                 # What explains the rest of the time does not explain the time before.
                 return [before, *self._rest(found, before, interval)]
-            if interval.to_ts - before.span.to_ts < self._threshold_us and not kind_of(before).provable:
+            kind, left = kind_of(before), before.span.ended_by == BY_LEAVE
+            doubted = not kind.joins_known or (left and not kind.provable)
+            if interval.to_ts - before.span.to_ts < self._threshold_us and doubted:
                 # The acknowledgement that ends the stall releases who may have joined recently; a consumer that leaves
                 # takes with it the limit that may have held it up.
                 found = before
