@@ -5,7 +5,7 @@ The simulation is looked at every `LOOK_US`. An entry could be sent if the contr
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -135,10 +135,13 @@ class Truth:
     def _look(self, _: object) -> None:
         state = self._simulation.state
         now_us, last_us = state.agenda.now_us, state.last_sent_us
-        self._note_limits(now_us)
-        self._note_growth(now_us)
-        self.passed_over.look(now_us)
-        able = set(self._able())
+        held = {position for consumer in state.consumers for position in consumer.pending}
+        owners = {position: state.selector.select(state.hashes[position]) for position in state.replay.hash_of}
+        self._note_limits(now_us, held)
+        self._note_growth(now_us, held, owners)
+        self.passed_over.look(now_us, owners, self._held_before)
+        self._held_before = held
+        able = set(self._able(held))
         self._read_before = self._simulation.cursor.read_position
         # A rate limit explains a silence, and not that later entries are sent instead.
         for position in able:
@@ -160,7 +163,7 @@ class Truth:
         looks = self._could_us[position]
         return (bisect_right(looks, to_us) - bisect_left(looks, from_us)) * LOOK_US
 
-    def _able(self) -> Iterator[int]:
+    def _able(self, held: Set[int]) -> Iterator[int]:
         """The entries that could be sent now."""
         simulation = self._simulation
         state, policy, cursor = simulation.state, simulation.policy, simulation.cursor
@@ -169,7 +172,6 @@ class Truth:
         # While the cursor moves, what it has not come to waits for the reads before it.
         stands = cursor.read_position == self._read_before
         reads = not policy.normal_reads_stop() and self._may_read() and stands
-        held = {position for consumer in state.consumers for position in consumer.pending}
         # One that is blocked may be sent something whenever the broker reads for others (4.2, 4.8).
         reads_on = state.agenda.now_us - state.last_sent_us <= LOOK_US
         served = {c.number: c for c in state.consumers if (reads_on or not c.blocked) and c.available() > 0}
@@ -236,22 +238,21 @@ class Truth:
         every_us = self._simulation.setup.stats_us
         return bool(every_us) and now_us % every_us == 0
 
-    def _note_growth(self, now_us: int) -> None:
+    def _note_growth(self, now_us: int, held: Set[int], owners: Mapping[int, int | None]) -> None:
         state, cursor = self._simulation.state, self._simulation.cursor
-        sent = max((position for consumer in state.consumers for position in consumer.pending), default=-1)
+        sent = max(held, default=-1)
         self._shown_read = max(self._shown_read, sent, cursor.read_position if self._is_snapshot(now_us) else 0)
         # One that holds entries that it did not hold before was sent something since.
         short = {c.number: frozenset(c.pending) for c in state.consumers if self._is_shown_short(c)}
         before = self._short_since_us
         self._short_since_us = {
-            number: (before[number][0] if number in before and held <= before[number][1] else now_us, held)
-            for number, held in short.items()
+            number: (before[number][0] if number in before and has <= before[number][1] else now_us, has)
+            for number, has in short.items()
         }
         policy = self._simulation.policy
         for number in policy.recently if isinstance(policy, RecentlyJoinedPolicy) else ():
             self._shown_at_join.setdefault(number, self._shown_read)
         first = self._first_known(now_us)
-        owners = {position: state.selector.select(state.hashes[position]) for position in state.replay.hash_of}
         # Those that a change of members gave to another owner were not put into replay for that one.
         self._read_for = {position: self._read_for.get(position, owner) for position, owner in owners.items()}
         shown = Counter(
@@ -343,27 +344,24 @@ class Truth:
         named = setup.recorded_settings != "not" or limit == setup.broker[PER_CONSUMER]
         return consumer.permits <= 0 or (named and 0 < limit <= consumer.unacked)
 
-    def _note_limits(self, now_us: int) -> None:
+    def _note_limits(self, now_us: int, held: Set[int]) -> None:
         state, faults = self._simulation.state, self._simulation.setup.faults
         limit = state.settings.unacked_per_subscription
         if limit:
             self._note_full(limit - faults.over_subscription_limit, now_us)
-        self._note_skipped(now_us)
+        self._note_skipped(now_us, held)
         is_said = self._is_said(self._changed_us(PER_CONSUMER, now_us, default=0), now_us)
-        held = {position for consumer in state.consumers for position in consumer.pending}
         for consumer in state.consumers:
             # Either limit may be in force up to the row that says it, and then only who is sent more goes beyond it.
             if consumer.unacked_max and is_said and consumer.pending.keys() - self._held_before:
                 certain = sum(position not in self._maybe_skipped for position in consumer.pending)
                 over = certain - (consumer.unacked_max - faults.over_consumer_limit)
                 self.over_consumer = max(self.over_consumer, over)
-        self._held_before = held
 
-    def _note_skipped(self, now_us: int) -> None:
+    def _note_skipped(self, now_us: int, held: Set[int]) -> None:
         """Notes what consumers hold that an administrator may have skipped."""
         skip_us = max((at_us for at_us in self._skips_us if at_us <= now_us), default=-1)
         published_us = self._simulation.workload.publish_us
-        held = {position for consumer in self._simulation.state.consumers for position in consumer.pending}
         self._maybe_skipped &= held
         if skip_us >= 0 and now_us <= skip_us + READ_US + LOOK_US:
             self._maybe_skipped |= {position for position in held if published_us[position] <= skip_us + _AROUND_US}

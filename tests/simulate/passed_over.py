@@ -1,5 +1,7 @@
 """Which entries a simulated dispatcher passed over in replay, while it sent their owners later ones (F6)."""
 
+from collections.abc import Mapping, Set
+
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 
 
@@ -8,20 +10,22 @@ class PassedOver:
 
     def __init__(self, simulation: PartitionSimulation) -> None:
         self._simulation = simulation
-        self._sent: frozenset[int] = frozenset()
         self._since_us: dict[int, int] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}
 
-    def look(self, now_us: int) -> None:
-        """Notes what waits in replay, and what came out of a read past it since the last look."""
-        state = self._simulation.state
-        sent = frozenset(position for consumer in state.consumers for position in consumer.pending)
-        known = self._sent | self._since_us.keys()
-        latest = {c.number: max(c.pending.keys() - known, default=-1) for c in state.consumers}
-        self._since_us = {p: self._since_us.get(p, now_us) for p in state.replay.hash_of}
-        self._sent = sent
+    def look(self, now_us: int, owners: Mapping[int, int | None], held_before: Set[int]) -> None:
+        """Notes what waits in replay, and what came out of a read past it since the last look.
+
+        Args:
+            now_us: the time.
+            owners: of what is in replay.
+            held_before: what consumers held at the last look.
+        """
+        known = held_before | self._since_us.keys()
+        latest = {c.number: max(c.pending.keys() - known, default=-1) for c in self._simulation.state.consumers}
+        self._since_us = {position: self._since_us.get(position, now_us) for position in owners}
         for position, since_us in self._since_us.items():
-            owner = state.selector.select(state.hashes[position])
+            owner = owners[position]
             if owner is not None and position < latest.get(owner, -1):
                 self._spans.setdefault(position, []).append((since_us, now_us))
 

@@ -406,7 +406,7 @@ class Dispatcher:
         self._reporting(_note_capacity, index, at, ended_by, self.policy.report_min_us)
 
     def close(self, at: TracePoint, goes_on: bool) -> None:
-        """Reports what is open at the end of the trace, or of a window, if `goes_on`: the trace goes on after it."""
+        """Reports what is open at the end of the trace, or of a window after which the trace `goes_on`."""
         self._drain_output()
         self.monitor.intervals.open_until = at if goes_on else None
         self._end_waits(at, STILL_OPEN)

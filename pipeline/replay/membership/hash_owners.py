@@ -49,7 +49,7 @@ class HashOwners:
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
         self._before_gap: list[PlacedEpoch] = []
-        # From this time on, the assignment in force decided each dispatch of which only the end is recorded.
+        # The assignment in force decided a dispatch whose end comes later than this, also if only its end is recorded.
         self._certain_us = 0
 
     @property

@@ -125,9 +125,10 @@ def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
     """
     entries, consumers, consumer = state.entries, state.consumers, sent.consumer
     limits = state.limits.consumers
+    if state.common[0].rate_limited == 1:
+        # What waits under a limit of the dispatch rate may wait for that.
+        return False
     had_permits = state.common[0].permits_known_by == BY_FLOWS and consumers[consumer].permits > 0
-    # What waits under a limit of the dispatch rate may wait for that.
-    had_permits = had_permits and state.common[0].rate_limited == 0
     if not had_permits or entries[slot].marks & (Mark.WAITING | Mark.READ) != Mark.WAITING | Mark.READ:
         return False
     since = max(limits[consumer].full_ts, limits[consumer].freed_from_ts, consumers[consumer].sent_ts)

@@ -138,7 +138,7 @@ def _contradiction(block: Records, skew_us: int) -> str:
 
 
 def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
-    """The verdict on a block, unless snapshots prove it, of which no row shows that a replay read sent it first.
+    """The verdict on a block if no row shows that a replay read sent it first; snapshots may prove that it is F10.
 
     A read sends to several consumers, so what two reads sent to another one in between shows it too.
 

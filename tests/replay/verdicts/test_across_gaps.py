@@ -60,7 +60,7 @@ def test_a_duplicate_is_judged_by_the_rest_of_its_read(before_us: int, severity:
 
 
 def after_gap(log: Log) -> None:
-    """A gap, an entry that opens the judgement of those after it, and 10 and 11, of which 1 is sent the first."""
+    """A gap, the publish from which on entries are judged again, and entries 10 and 11; consumer 1 is sent 10."""
     log.join(1)
     log.publish(0, HIGH)
     log.dispatch(1, 0, HIGH)
