@@ -1,11 +1,11 @@
 """Where the kernel stops because nothing was sent for long, so that the state can be looked at in front of a row."""
 
-from typing import Any, Final
+from typing import Final
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import GIVES_UP, STALLED
-from dispatch_audit.pipeline.replay.state.pair_index import find
+from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 
 _LOOKS_OF_A_STALL: Final = 4
@@ -37,9 +37,8 @@ def stop_for_a_stall(state: SeenByBlocking, events: Events, i: int, longest_us: 
 @compiled
 def _takes_an_entry(state: Seen, events: Events, i: int) -> bool:
     """Whether a row takes an entry from the consumer that holds it."""
-    entries: Any = state.entries
     code = events.code[i]
     if code in (Code.ACK_START, Code.ACK_END, Code.ACK_PART_START, Code.ACK_PART_END, Code.REDELIVER):
-        slot = find(state.entry_table, entries.ledger, entries.entry, events.ledger[i], events.entry[i])
-        return bool(slot >= 0 and entries[slot].holder >= 0)
+        slot = entry_at(state, events.ledger[i], events.entry[i])
+        return bool(slot >= 0 and state.entries[slot].holder >= 0)
     return bool(code == Code.REDELIVER_ALL)

@@ -2,7 +2,7 @@
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
-from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, free_entry, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
+from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, CLOSED, NO_RESET, RESET_BEGUN, State

@@ -1,4 +1,4 @@
-"""Finds, takes and frees slots of entries, ties entries to their hashes, and notes what was read and delivered."""
+"""Takes and frees slots of entries, ties entries to their hashes, and notes what was read and delivered."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_deliver
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
-from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
+from dispatch_audit.pipeline.replay.state.pair_index import drop, entry_at, find, put
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, NO_RESET, State
 
@@ -17,12 +17,6 @@ _NEW_HASH: Final = HASH.new(1)
 # A read in flight may send an entry with one of these marks after its acknowledgement, so it keeps its slot until
 # `allocation` sweeps it: overlapping replay reads send what was replayed once more (F10).
 _KEPT = Mark.ACKED_WHILE_QUEUED | Mark.SETTLING | Mark.REPLAYED
-
-
-@compiled
-def entry_at(state: State, ledger: int, entry: int) -> int:
-    """The slot of an entry, or -1."""
-    return find(state.entry_table, state.entries.ledger, state.entries.entry, ledger, entry)
 
 
 @compiled

@@ -10,7 +10,6 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_delay, note_early, note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entries import (
-    entry_at,
     note_delivery,
     recall_delivery,
     set_key,
@@ -53,6 +52,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     nearly_full,
 )
+from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of

@@ -5,7 +5,7 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 3.11, 5.3, 5.9). Snapshots contain the broker's own position and correct the reconstructed one.
 """
 
-from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, free_entry
+from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, free_entry
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
 from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
+from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US, State
 
