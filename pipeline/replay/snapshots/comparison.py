@@ -75,6 +75,10 @@ class Comparison:
         self.mismatches: list[Mismatch] = []
         self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
 
+    def anew(self) -> "Comparison":
+        """One by the same rules that has compared nothing."""
+        return Comparison(self._lazy_return, self._acks_release_late)
+
     def compare(
         self,
         snapshot: Snapshot,

@@ -61,9 +61,7 @@ class SnapshotCheck:
     """
 
     __slots__ = (
-        "_acks_release_late",
         "_begun",
-        "_lazy_return",
         "blocked_attempts",
         "cleared",
         "comparison",
@@ -73,8 +71,9 @@ class SnapshotCheck:
         "surpluses",
     )
 
-    def __init__(self, lazy_return: bool, acks_release_late: bool) -> None:
-        self.comparison = Comparison(lazy_return, acks_release_late)
+    def __init__(self, comparison: Comparison) -> None:
+        """Takes one that has compared nothing."""
+        self.comparison = comparison
         self.blocked_attempts = BlockedAttempts()
         self.cleared = ClearedHashes()
         self.counters = ImpossibleCounters()
@@ -82,7 +81,6 @@ class SnapshotCheck:
         self.surpluses: list[Surplus] = []
         self.listed: set[int] = set()
         self._begun: dict[int, Moment] = {}
-        self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
 
     def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""
@@ -109,7 +107,7 @@ class SnapshotCheck:
         self, snapshot: Snapshot, moments: tuple[Moment, Moment], dispatcher: Dispatcher, doubts: UndecidedRanges
     ) -> bool:
         """Whether a snapshot agrees with the reconstruction; nothing is noted."""
-        trial = Comparison(self._lazy_return, self._acks_release_late)
+        trial = self.comparison.anew()
         trial.compare(snapshot, dispatcher.consumers.known_in(snapshot), *moments, dispatcher.drains, doubts)
         return not trial.mismatches
 

@@ -21,6 +21,7 @@ from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
@@ -75,10 +76,11 @@ class StepLoop:
         self.membership = Membership(config)
         self.short_until_us: dict[int, int] = {}
         self.cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
-        self.snapshots = SnapshotCheck(config.profile.draining_return == "lazy", config.profile.acks_release_late)
+        profile = config.profile
+        self.snapshots = SnapshotCheck(Comparison(profile.draining_return == "lazy", profile.acks_release_late))
         self.missing = MissingRows(config.complete_from_start)
         self.settings = ComparedSettings()
-        self.reported = ReportedAssignments(drains=config.profile.dispatcher == "draining")
+        self.reported = ReportedAssignments(drains=profile.dispatcher == "draining")
         self.limits = LimitEvidence()
         self.other_dispatcher_seq: int | None = None
         self._config = config
