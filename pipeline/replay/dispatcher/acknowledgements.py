@@ -110,6 +110,9 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
 
     The entry stays pending until it is acknowledged as a whole or mark-delete passes it. In a transaction it is pending
     until all its messages are acknowledged; an abort sends it again also while it is (5.5).
+
+    Without `acknowledgmentAtBatchIndexLevelEnabled` the cursor ignores ack sets outside of transactions, though the
+    broker forgets the redelivery count.
     """
     state.common[0].acks_seen = 1
     events, entries = rows.events, state.entries
@@ -119,6 +122,8 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     entries[slot].marks |= Mark.COUNT_LOST
     word, words_left = events.word[i], events.words_left[i]
     in_transaction = words_left < 0
+    if not in_transaction and state.common[0].counts_indexes == 0:
+        return
     if in_transaction:
         words_left = ~words_left
         entries[slot].marks |= Mark.VAGUE

@@ -93,6 +93,7 @@ class SimpleDispatcher:
         self._selector = make_selector("consistent_hashing" if by_ring else "auto_split", profile=profile)
         self._hash_rule = profile.hash["consistent_hashing" if by_ring else "auto_split"]
         self._mark_delete_releases = profile.mark_delete_releases == "any"
+        self._counts_indexes = profile.broker(settings)["acknowledgmentAtBatchIndexLevelEnabled"]
         self._routing = self._selector.routing()
         self.findings: list[Finding] = []
         self.depends_on_memory = False
@@ -221,10 +222,10 @@ class SimpleDispatcher:
             return
         for named in row["positions"]:
             position = (named["ledger_id"], named["entry_id"])
-            if named["ack_set"]:
-                self._ack_in_part(position, named["ack_set"])
-            else:
+            if not named["ack_set"]:
                 self._ack_whole(position, row["consumer"])
+            elif self._counts_indexes:
+                self._ack_in_part(position, named["ack_set"])
 
     def _ack_whole(self, position: Position, consumer: int) -> None:
         entry = self._entry(position, None)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_replay import HIGHEST, LOW, Log, replayed
+from local_replay import COUNTS_PARTS, HIGHEST, LOW, Log, replayed
 
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.errors import LimitError
@@ -165,5 +165,5 @@ def test_ack_sets_are_packed_together_when_their_room_is_used_up() -> None:
     log.ack(1, *range(590, 600), ack_set=[0, 0, -1, -1])
     for entry in range(600):
         log.dispatch(1, entry)
-    findings = replayed(log.rows, rows_per_batch=100).findings
+    findings = replayed(log.rows, settings=COUNTS_PARTS, rows_per_batch=100).findings
     assert [finding.acknowledged for finding in findings] == [True] * 590 + [False] * 10

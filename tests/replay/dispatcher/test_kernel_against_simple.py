@@ -7,7 +7,7 @@ import pytest
 from examples import examples
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Finding, Log, Replay, replayed
+from local_replay import AUTO_SPLIT, COUNTS_PARTS, HIGH, HIGHEST, LOW, LOWEST, Finding, Log, Replay, replayed
 from simple_dispatcher import Position, SimpleDispatcher
 
 KEYS = [LOW, LOWEST, HIGH, HIGHEST]
@@ -165,16 +165,21 @@ def _compare(schedule: Schedule, replay: Replay) -> None:
     assert replay.refused == []
 
 
-brokers = st.sampled_from([("4.0.8", True), ("4.0.8", False), ("4.2.4", False)])
+Broker: TypeAlias = tuple[str, dict[str, object]]
+"""Version and settings."""
+
+_BY_RING: Broker = ("4.0.8", {"acknowledgmentAtBatchIndexLevelEnabled": True})
+brokers = st.sampled_from(
+    [_BY_RING, ("4.0.8", dict(COUNTS_PARTS)), ("4.0.8", dict(AUTO_SPLIT)), ("4.2.4", dict(AUTO_SPLIT))]
+)
 
 
 @examples(200)
 @given(operations(ANY), brokers, st.integers(1, 40))
 def test_both_find_the_same_in_schedules_that_break_every_promise(
-    operations: list[Operation], broker: tuple[str, bool], rows_per_batch: int
+    operations: list[Operation], broker: Broker, rows_per_batch: int
 ) -> None:
-    version, ring = broker
-    settings = {} if ring else dict(AUTO_SPLIT)
+    version, settings = broker
     schedule = Schedule(version, settings)
     schedule.run(operations)
     assume(not schedule.simple.depends_on_memory)
@@ -183,11 +188,8 @@ def test_both_find_the_same_in_schedules_that_break_every_promise(
 
 @examples(100)
 @given(operations(HONEST), brokers)
-def test_both_find_nothing_but_draining_where_the_promise_is_kept(
-    operations: list[Operation], broker: tuple[str, bool]
-) -> None:
-    version, ring = broker
-    settings = {} if ring else dict(AUTO_SPLIT)
+def test_both_find_nothing_but_draining_where_the_promise_is_kept(operations: list[Operation], broker: Broker) -> None:
+    version, settings = broker
     schedule = Schedule(version, settings)
     schedule.run(operations)
     replay = replayed(schedule.log.rows, version=version, settings=settings)
@@ -199,7 +201,7 @@ def test_both_find_nothing_but_draining_where_the_promise_is_kept(
 def random_schedule(seed: int, length: int) -> Schedule:
     """A schedule that breaks every promise."""
     chance, small = random.Random(seed), range(12)
-    schedule = Schedule("4.0.8", dict(AUTO_SPLIT))
+    schedule = Schedule("4.0.8", dict(COUNTS_PARTS))
     schedule.run(
         [(chance.choice(ANY), chance.choice(small), chance.choice(small), chance.choice(small)) for _ in range(length)]
     )
@@ -210,4 +212,4 @@ def random_schedule(seed: int, length: int) -> Schedule:
 @pytest.mark.parametrize("seed", range(3))
 def test_both_find_the_same_in_a_long_schedule(seed: int) -> None:
     schedule = random_schedule(seed, 900)
-    _compare(schedule, replayed(schedule.log.rows, rows_per_batch=100))
+    _compare(schedule, replayed(schedule.log.rows, settings=COUNTS_PARTS, rows_per_batch=100))
