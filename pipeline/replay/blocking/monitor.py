@@ -246,7 +246,7 @@ class BlockingMonitor:
             passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
         # What it was held back from as recently joined passes nothing over until it is released (6.1).
         passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(row.consumer))
-        passed_over_us -= self.stalls.provable_us(interval.from_ts, row.passed_ts)
+        passed_over_us -= self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = self.moves.of(row.hash)
             origin = (row.passed_ts, row.passed_by, row.drained_from, row.registered, moves)

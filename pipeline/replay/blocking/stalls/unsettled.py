@@ -33,7 +33,7 @@ class UnsettledStalls:
     _in_force: SettingsInForce
     _intervals: KeptIntervals
     waiting: list[Blocked] = field(default_factory=list)
-    _provable: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
+    _own: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
     _pace: DispatchPace = field(default_factory=DispatchPace)
     _levels: ReplayLevels = field(default_factory=ReplayLevels)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
@@ -45,8 +45,9 @@ class UnsettledStalls:
             if not is_finding(part):
                 self._intervals.note([part])
                 continue
-            if kind_of(part).provable:
-                self._provable.append(part.span)
+            kind = kind_of(part)
+            if kind.provable or not kind.joins_known:
+                self._own.append(part.span)
             limit = self._recent.explaining(part.span, self._in_force.is_on(_BY_ENTRY))
             if limit is not None:
                 self._intervals.note([limited(part, limit)])
@@ -83,9 +84,12 @@ class UnsettledStalls:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
 
-    def provable_us(self, from_us: int, to_us: int) -> int:
-        """How long nothing was sent to anybody between two times, as far as that is a finding of its own."""
-        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._provable)
+    def nobody_passed_us(self, from_us: int, to_us: int) -> int:
+        """How long nothing was sent to anybody between two times, so that no single hash was passed over.
+
+        Of what is not provable, only that counts in which consumers may have been held back as recently joined (6.1).
+        """
+        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._own)
 
     def interrupted(self) -> None:
         """Forgets dispatches: rows may be missing."""
