@@ -53,8 +53,6 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 TOPIC: Final = "persistent://public/default/orders"
 GROUP: Final = Group(TOPIC, "ks")
 AUTO_SPLIT: Final[Mapping[str, object]] = {"subscriptionKeySharedUseConsistentHashing": False}
-COUNTS_PARTS: Final[Mapping[str, object]] = {**AUTO_SPLIT, "acknowledgmentAtBatchIndexLevelEnabled": True}
-"""Ack sets count, as is the default from 4.1.0 on (contract 5.3)."""
 SKEW_US: Final = 10_000
 WRITTEN: Final = frozenset({"ack", "leave"})
 """What the recorder of a short log writes, even if the log has no row of a kind: a trace of thousands has some."""
@@ -543,7 +541,14 @@ def replayed(
     profile = profile_for(version, settings)
     broker = profile.broker(settings)
     config = ReplayConfig(
-        profile, version, broker, skew_us, open_entries_max, thresholds=thresholds or Thresholds(), written=written
+        profile,
+        version,
+        broker,
+        skew_us,
+        open_entries_max,
+        thresholds=thresholds or Thresholds(),
+        written=written,
+        given=frozenset(settings),
     )
     return _replayed_groups([rows], config, rows_per_batch)[GROUP]
 

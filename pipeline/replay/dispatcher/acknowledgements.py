@@ -21,7 +21,14 @@ from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
 from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, CLOSED, NO_RESET, RESET_BEGUN, State
+from dispatch_audit.pipeline.replay.state.state import (
+    ACKNOWLEDGEMENTS,
+    CLOSED,
+    NO_RESET,
+    RESET_BEGUN,
+    SETS_IGNORED,
+    State,
+)
 
 
 @compiled
@@ -111,8 +118,8 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     The entry stays pending until it is acknowledged as a whole or mark-delete passes it. In a transaction it is pending
     until all its messages are acknowledged; an abort sends it again also while it is (5.5).
 
-    Without `acknowledgmentAtBatchIndexLevelEnabled` the cursor ignores ack sets outside of transactions, though the
-    broker forgets the redelivery count.
+    Where `acknowledgmentAtBatchIndexLevelEnabled` is off the cursor ignores ack sets outside of transactions, though
+    the broker forgets the redelivery count.
     """
     state.common[0].acks_seen = 1
     events, entries = rows.events, state.entries
@@ -122,7 +129,7 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     entries[slot].marks |= Mark.COUNT_LOST
     word, words_left = events.word[i], events.words_left[i]
     in_transaction = words_left < 0
-    if not in_transaction and state.common[0].counts_indexes == 0:
+    if not in_transaction and state.common[0].ack_sets == SETS_IGNORED:
         return
     if in_transaction:
         words_left = ~words_left

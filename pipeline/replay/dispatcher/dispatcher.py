@@ -116,7 +116,7 @@ class Dispatcher:
         policy: Policy,
         open_entries_max: int,
         monitor: BlockingMonitor,
-        counts_indexes: bool,
+        ack_sets: int,
         exceptions: Collection[ExceptionId],
     ) -> None:
         self.policy = policy
@@ -128,7 +128,7 @@ class Dispatcher:
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=_SLOTS, hashes=_SLOTS, consumers=64, words=64, ledgers=16)
         common = record_of(self._state.common, COMMON)
-        common["counts_indexes"] = counts_indexes
+        common["ack_sets"] = ack_sets
         common["publish_skew_us"] = policy.skew_us
         self._take_settings(0)
         self._out = new_output(_FINDINGS_ROOM, _SLOTS, _SLOTS)

@@ -12,14 +12,14 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, BY_SNAPSHOTS, COMMON, CONSUMER, State
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, BY_SNAPSHOTS, COMMON, CONSUMER, SETS_COUNT, State
 
 
 @compiled
 def messages_left(state: State, slot: int) -> int:
     """The number of messages of an entry that no ack set has acknowledged; without batch-index acks all (5.3)."""
     entries = state.entries
-    if entries[slot].words_at == UNKNOWN or state.common[0].counts_indexes == 0:
+    if entries[slot].words_at == UNKNOWN or state.common[0].ack_sets != SETS_COUNT:
         return int(entries[slot].messages)
     left = 0
     for message in range(entries[slot].messages):

@@ -43,6 +43,11 @@ READ_US: Final = 1_000_000
 BY_FLOWS: Final = 1
 BY_SNAPSHOTS: Final = 2
 
+# `ack_sets`: what acknowledgements of parts of a batch do (contract 5.3).
+SETS_IGNORED: Final = 0  # the trace says that they are off
+SETS_DELETE: Final = 1  # nobody says: an entry is deleted once all its messages are acknowledged; no count is lowered
+SETS_COUNT: Final = 2  # counts of unacknowledged messages are lowered as well
+
 # `delays`: whether the broker heeds delayed delivery.
 DELAYS_ON: Final = 0
 DELAYS_OFF: Final = 1  # a row says so
@@ -242,7 +247,7 @@ COMMON = RecordKind(
         "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
         "highest_dispatched_ledger": UNKNOWN,  # since the last restart; UNKNOWN before the first
         "highest_dispatched_entry": 0,
-        "counts_indexes": 0,  # acknowledgmentAtBatchIndexLevelEnabled
+        "ack_sets": 0,  # what ack sets do: SETS_IGNORED, SETS_DELETE, SETS_COUNT
         "last_dispatch_seq": 0,  # the last dispatch
         "last_dispatch_ts": 0,
         "second_last_ts": 0,  # when the message before the last one was sent,

@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import SETS_COUNT, SETS_DELETE, SETS_IGNORED
 
 _BATCH_INDEX_ACKS: Final = "acknowledgmentAtBatchIndexLevelEnabled"
 _DELAY_TICK: Final = "delayedDeliveryTickTimeMillis"
@@ -26,9 +27,15 @@ def new_dispatcher(config: ReplayConfig) -> Dispatcher:
         delay_tick_us=_tick_ms(config) * 1000,
     )
     monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force(), config.skew_us)
-    counts_indexes = config.broker.get(_BATCH_INDEX_ACKS) is True
     exceptions = config.profile.exceptions
-    return Dispatcher(policy, config.open_entries_max, monitor, counts_indexes, exceptions)
+    return Dispatcher(policy, config.open_entries_max, monitor, _ack_sets(config), exceptions)
+
+
+def _ack_sets(config: ReplayConfig) -> int:
+    """What ack sets do. A client sends them for a broker that counts them, unless the trace says that it does not."""
+    if config.broker.get(_BATCH_INDEX_ACKS) is True:
+        return SETS_COUNT
+    return SETS_IGNORED if _BATCH_INDEX_ACKS in config.given else SETS_DELETE
 
 
 def _tick_ms(config: ReplayConfig) -> int:

@@ -93,7 +93,7 @@ class SimpleDispatcher:
         self._selector = make_selector("consistent_hashing" if by_ring else "auto_split", profile=profile)
         self._hash_rule = profile.hash["consistent_hashing" if by_ring else "auto_split"]
         self._mark_delete_releases = profile.mark_delete_releases == "any"
-        self._counts_indexes = profile.broker(settings)["acknowledgmentAtBatchIndexLevelEnabled"]
+        self._ignores_ack_sets = settings.get("acknowledgmentAtBatchIndexLevelEnabled") is False
         self._routing = self._selector.routing()
         self.findings: list[Finding] = []
         self.depends_on_memory = False
@@ -224,7 +224,7 @@ class SimpleDispatcher:
             position = (named["ledger_id"], named["entry_id"])
             if not named["ack_set"]:
                 self._ack_whole(position, row["consumer"])
-            elif self._counts_indexes:
+            elif not self._ignores_ack_sets:
                 self._ack_in_part(position, named["ack_set"])
 
     def _ack_whole(self, position: Position, consumer: int) -> None:

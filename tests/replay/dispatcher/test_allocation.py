@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_replay import COUNTS_PARTS, HIGHEST, LOW, Log, replayed
+from local_replay import HIGHEST, LOW, Log, replayed
 
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.errors import LimitError
@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import Ints
+from dispatch_audit.pipeline.replay.state.state import SETS_DELETE
 from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP
 
 HASHES = 65_536
@@ -27,7 +28,7 @@ def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     policy = Policy(10_000, 0, True, True, False, 100_000, 1_000_000, 1_000_000)
     in_force = SettingsInForce({}, {})
     monitor = BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds(), in_force, 10_000)
-    dispatcher = Dispatcher(policy, open_entries_max, monitor, counts_indexes=False, exceptions=())
+    dispatcher = Dispatcher(policy, open_entries_max, monitor, ack_sets=SETS_DELETE, exceptions=())
     dispatcher.drains = True
     dispatcher.connect(1, TracePoint(0, 0))
     routing = routing_of_ranges([(0, HASHES, 1)])
@@ -165,5 +166,5 @@ def test_ack_sets_are_packed_together_when_their_room_is_used_up() -> None:
     log.ack(1, *range(590, 600), ack_set=[0, 0, -1, -1])
     for entry in range(600):
         log.dispatch(1, entry)
-    findings = replayed(log.rows, settings=COUNTS_PARTS, rows_per_batch=100).findings
+    findings = replayed(log.rows, rows_per_batch=100).findings
     assert [finding.acknowledged for finding in findings] == [True] * 590 + [False] * 10

@@ -1,7 +1,7 @@
 """Draining is counted only where a hash certainly had pending entries when it moved."""
 
 import pytest
-from local_replay import AUTO_SPLIT, COUNTS_PARTS, LOW, Episode, Log, replayed, reported
+from local_replay import AUTO_SPLIT, LOW, Episode, Log, replayed, reported
 
 
 def _held(entries: int = 1) -> Log:
@@ -34,8 +34,8 @@ def test_what_is_given_up_while_its_hash_moves_has_perhaps_never_drained(how: st
     else:
         log.ack(1, 0, ack_set=[0])
     log.join(2, phases="end")
-    assert _episodes(log, **COUNTS_PARTS) == []
-    assert replayed(log.rows, settings=COUNTS_PARTS).agreement == {}
+    assert _episodes(log) == []
+    assert replayed(log.rows).agreement == {}
 
 
 def test_so_it_is_where_only_one_side_of_acknowledgements_is_recorded() -> None:

@@ -5,7 +5,7 @@ pending (4.0.x), and an entry that it has passed is one that was acknowledged.
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, COUNTS_PARTS, HIGH, LOW, Episode, Log, Replay, replayed
+from local_replay import AUTO_SPLIT, HIGH, LOW, Episode, Log, Replay, replayed
 
 ANY = "4.0.8"
 ADMINISTRATIVE = "4.2.4"
@@ -26,7 +26,7 @@ def _used_up(*, ledger: int = 1, entries: int = 3, used_up: int = 1) -> Log:
 def _held(log: Log, entry: int, version: str) -> bool:
     """Whether the entry is still pending at consumer 1 at the end of the log."""
     sent = log.dispatch(1, entry, LOW)
-    (finding,) = [f for f in replayed(log.rows, settings=COUNTS_PARTS, version=version).findings if f.seq == sent]
+    (finding,) = [f for f in replayed(log.rows, version=version).findings if f.seq == sent]
     assert finding.rule == "early_duplicate"
     return not finding.acknowledged
 
@@ -58,16 +58,16 @@ def test_mark_delete_passes_everything_up_to_the_next_gap() -> None:
     assert not _held(log, 3, ANY)
 
 
-def test_without_batch_index_acknowledgement_ack_sets_change_nothing() -> None:
-    """The cursor ignores them, so the broker sends the batch again and mark-delete stands before it (contract 5.3)."""
+@pytest.mark.parametrize(("said", "found"), [(False, []), (True, [True]), (None, [True])])
+def test_a_broker_whose_trace_says_so_ignores_ack_sets(said: bool | None, found: list[bool]) -> None:
+    """It sends the batch again, as it must; a client sends ack sets because its broker counts them (contract 5.3)."""
     log = _used_up()
     log.ack(1, 0)
     log.leave(1)
     log.join(2)
     log.dispatch(2, 1, LOW)
-    assert replayed(log.rows, settings=AUTO_SPLIT).findings == []
-    (finding,) = replayed(log.rows, settings=COUNTS_PARTS).findings
-    assert (finding.rule, finding.acknowledged) == ("early_duplicate", True)
+    settings = {} if said is None else {"acknowledgmentAtBatchIndexLevelEnabled": said}
+    assert _duplicates(replayed(log.rows, settings={**AUTO_SPLIT, **settings})) == found
 
 
 @pytest.mark.parametrize("passed", [False, True], ids=["mark-delete before it", "mark-delete passes it"])
@@ -83,7 +83,7 @@ def test_two_consumers_use_up_one_batch_together(passed: bool) -> None:
     if passed:
         log.ack(2, 0)
     sent = log.dispatch(2, 1, LOW)
-    (finding,) = replayed(log.rows, settings=COUNTS_PARTS).findings
+    (finding,) = replayed(log.rows).findings
     assert (finding.seq, finding.acknowledged) == (sent, passed)
 
 
@@ -98,7 +98,7 @@ def test_an_ack_set_may_be_as_short_as_its_last_word() -> None:
     log.ack(1, 1, ack_set=[0, -1])
     log.ack(1, 0)
     sent = log.dispatch(1, 1, LOW)
-    (finding,) = replayed(log.rows, settings=COUNTS_PARTS).findings
+    (finding,) = replayed(log.rows).findings
     assert (finding.seq, finding.acknowledged) == (sent, True)
 
 
@@ -125,13 +125,13 @@ def test_the_words_of_several_batches_stay_apart() -> None:
     log.ack(1, *range(0, 200, 2))
     for entry in range(200):
         log.dispatch(1, entry, LOW)
-    findings = replayed(log.rows, settings=COUNTS_PARTS).findings
+    findings = replayed(log.rows).findings
     assert {finding.acknowledged for finding in findings} == {True}
     assert len(findings) == 200
 
 
 def _ended(log: Log, version: str = ANY) -> list[Episode]:
-    return replayed(log.rows, settings=COUNTS_PARTS, version=version).episodes
+    return replayed(log.rows, version=version).episodes
 
 
 def test_a_release_by_mark_delete_ends_the_draining_of_the_hash() -> None:
@@ -157,7 +157,7 @@ def test_mark_delete_goes_on_in_the_next_ledger() -> None:
     log.ack(1, (1, 0), (1, 1))
     log.ack(1, (4, 0))
     sent = log.dispatch(1, (4, 1), LOW)
-    (finding,) = replayed(log.rows, settings=COUNTS_PARTS).findings
+    (finding,) = replayed(log.rows).findings
     assert (finding.seq, finding.acknowledged) == (sent, True)
 
 
@@ -170,7 +170,7 @@ def test_mark_delete_waits_for_the_end_of_a_ledger() -> None:
     log.ack(1, (2, 0), ack_set=[0, 0])
     log.ack(1, (1, 0))
     sent = log.dispatch(1, (2, 0), LOW)
-    (finding,) = replayed(log.rows, settings=COUNTS_PARTS).findings
+    (finding,) = replayed(log.rows).findings
     assert (finding.seq, finding.acknowledged) == (sent, False)
 
 
@@ -222,7 +222,7 @@ def test_what_was_given_back_may_come_after_its_last_ack_set() -> None:
     log.redeliver(1, 0)
     log.ack(1, 0, ack_set=[0, 0])
     log.dispatch(1, 0)
-    assert replayed(log.rows, settings=COUNTS_PARTS).findings == []
+    assert replayed(log.rows).findings == []
 
 
 # Snapshots.
