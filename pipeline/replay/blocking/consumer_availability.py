@@ -42,8 +42,9 @@ def update_availability(
     elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
         cause = Cause.NO_PERMITS
     if cause != waits[consumer].cause:
-        waits[consumer].former = waits[consumer].cause
+        former = waits[consumer].cause
         end_unavailability(state, out, consumer, point, ended_by, report_min_us)
+        waits[consumer].former = former
         waits[consumer].cause = cause
         waits[consumer].cause_seq = point.seq
         waits[consumer].cause_ts = point.ts_us
@@ -94,13 +95,14 @@ def end_unavailability(
 ) -> None:
     """Ends the interval in which a consumer could be sent nothing, if there is one, and reports it."""
     waits = state.waits.consumers
-    cause = waits[consumer].cause
-    waits[consumer].cause = Cause.READY
-    if cause != Cause.READY:
-        waits[consumer].unavailable_us += point.ts_us - waits[consumer].cause_ts
-    if cause == Cause.READY or point.ts_us - waits[consumer].cause_ts < report_min_us:
+    cause, since = waits[consumer].cause, TracePoint(waits[consumer].cause_seq, waits[consumer].cause_ts)
+    if cause == Cause.READY:
         return
-    since = TracePoint(waits[consumer].cause_seq, waits[consumer].cause_ts)
+    waits[consumer].former, waits[consumer].cause = cause, Cause.READY
+    waits[consumer].cause_seq, waits[consumer].cause_ts = point.seq, point.ts_us
+    waits[consumer].unavailable_us += point.ts_us - since.ts_us
+    if point.ts_us - since.ts_us < report_min_us:
+        return
     new_interval(out, cause, consumer, UNKNOWN, since, point, ended_by)
     out.stop[0] = INTERVAL_OVER
 

@@ -3,6 +3,8 @@
 Source: contract 4.14.
 """
 
+from typing import Final
+
 import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
@@ -10,9 +12,11 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, Output
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_MARK_DELETE, BY_REDELIVER, BY_RESET, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, BY_SNAPSHOTS, COMMON, CONSUMER, SETS_COUNT, State
+
+_GIVES_UP: Final = (BY_ACK, BY_REDELIVER, BY_MARK_DELETE, BY_RESET)
 
 
 @compiled
@@ -130,8 +134,8 @@ def note_capacity(
     half_free = blocks_at <= 0 or consumers[consumer].unacked <= blocks_at // 2
     if blocks_at > 0 and consumers[consumer].unacked >= blocks_at:
         consumers[consumer].blocked = 1
-    # A new limit takes effect with the next acknowledgement (4.14).
-    elif consumers[consumer].blocked == 1 and ended_by != BY_SETTINGS and half_free:
+    # A new limit takes effect with the next acknowledgement: only what a consumer gives up unblocks it (4.14).
+    elif consumers[consumer].blocked == 1 and half_free and ended_by in _GIVES_UP:
         unblock(state, consumer, point.ts_us)
     note_at_limit(state, consumer, point.ts_us)
     update_availability(state, out, consumer, point, ended_by, report_min_us)

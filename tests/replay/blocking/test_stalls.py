@@ -709,3 +709,40 @@ def test_who_owns_a_hash_matters_where_one_of_the_owners_may_have_joined_recentl
     log.now_us += 2 * SECOND_US
     log.publish(3, HIGHEST)
     assert replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed == {("stalled", severity): 1}
+
+
+def test_a_higher_limit_unblocks_nobody_before_an_acknowledgement() -> None:
+    """The broker looks at its new limit when something is acknowledged, not when others join (contract 4.14)."""
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    for entry in range(4):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.publish(4)
+    log.write("settings", settings={"maxUnackedMessagesPerConsumer": "8"})
+    log.join(2)
+    log.leave(2)
+    log.now_us += 2 * SECOND_US
+    log.ack(1, 0)
+    log.dispatch(1, 4)
+    assert replayed(log.rows, settings=LIMITED).weighed == {}
+
+
+def test_what_nobody_could_be_sent_in_front_of_a_skip_counts_for_all() -> None:
+    """The waits of all consumers end with the skip; who had no permits until then had none in the stall."""
+    log = Log()
+    for consumer in (1, 2):
+        log.join(consumer)
+        flow(log, consumer, 1)
+    for entry, key in enumerate((HIGH, LOW)):
+        log.publish(entry, key)
+        log.dispatch(1 if key == HIGH else 2, entry, key)
+    log.join(3)
+    flow(log, 3)
+    for entry in range(2, 40):
+        log.publish(entry, f"key-{entry}".encode())
+    log.now_us += 2 * SECOND_US
+    log.reset("skip")
+    (stall,) = [wait for wait in replayed(log.rows).waits if wait.scope == "subscription"]
+    assert stall.detail["with_permits"] == 1
