@@ -75,9 +75,12 @@ class RecentlyJoined:
 
     def held_back(self, state: Seen) -> HeldBack:
         """The facts about them that decide why nothing was sent."""
-        until = tuple((waiting.place, waiting.until) for waiting in self._waiting)
-        holder, root = (self._waiting[0].holder, self._waiting[0].root) if self._waiting else (NOBODY, _NO_ENTRY)
-        perhaps = tuple((place, at) for place, at in self._perhaps.items() if place not in self.places)
+        held = [waiting for waiting in self._waiting if not _all_maybe_skipped(state, waiting.until)]
+        until = tuple((waiting.place, waiting.until) for waiting in held)
+        holder, root = (held[0].holder, held[0].root) if held else (NOBODY, _NO_ENTRY)
+        # Where an administrator may have skipped all that holds one back, it may be released, or be held back still.
+        maybe = {waiting.place: waiting.until for waiting in self._waiting} | self._perhaps
+        perhaps = tuple((place, at) for place, at in maybe.items() if place not in {waiting.place for waiting in held})
         return HeldBack(self.applies, until, holder, root, perhaps, self._out_of_order(state))
 
     def held_until_us(self, consumer: int) -> int:
@@ -195,6 +198,15 @@ class RecentlyJoined:
         common["join_release_ledger"], common["join_release_entry"] = first
         recent[:] = 0
         recent[sorted(self.places)] = 1
+
+
+def _all_maybe_skipped(state: Seen, until: Position) -> bool:
+    """Whether entries before a position wait for their acknowledgement, and an administrator may have skipped each."""
+    entries: Any = state.entries.view(np.ndarray)
+    before = (entries["ledger"] < until[0]) | ((entries["ledger"] == until[0]) & (entries["entry"] < until[1]))
+    marks = entries["marks"][(entries["ledger"] != UNKNOWN) & before]
+    marks = marks[marks & Mark.ACKED == 0]
+    return marks.size > 0 and bool((marks & Mark.MAYBE_SKIPPED != 0).all())
 
 
 def _next_of_mark_delete(state: Seen) -> Position:

@@ -243,3 +243,22 @@ def test_a_snapshot_shows_that_more_was_read_before_a_join_than_was_sent(
     log.now_us += SECOND
     log.dispatch(2, 1, LOW)
     assert [seen.head for seen in _replay(log).passed_over] == found
+
+
+@pytest.mark.parametrize(("skips", "weighed"), [(False, {}), (True, {("stalled", "not_provable"): 1})])
+def test_what_an_administrator_may_have_skipped_holds_back_nobody_for_certain(
+    skips: bool, weighed: dict[tuple[str, str], int]
+) -> None:
+    """Mark-delete may have been moved past it; no row says how far (contract 5.10)."""
+    log = _held(0, 1)
+    for consumer in (1, 2):
+        if consumer == 2:
+            log.join(2)
+        log.flow(consumer, 100)
+    if skips:
+        log.reset("skip")
+    log.now_us += SECOND
+    _waiting(log, (2, LOW), (3, LOW))
+    log.now_us += 2 * SECOND
+    log.dispatch(2, 2, LOW)
+    assert replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed == weighed
