@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.state.dispatch_rates import RETRY_US
 
 MS: Final = 1000
+_PERIOD_US: Final = 1_000_000
 THRESHOLD_US: Final = SETTINGS.blocking.stall_threshold_ms * MS
 _PROGRESS: Final = frozenset({"stalled", "draining_stuck"})
 # Where the order of joins and leaves is open, the audit says that there is a stall and that it cannot prove it.
@@ -144,14 +145,31 @@ def _had_effect(kind: str, outcome: Audited, truth: Truth, batch: pa.RecordBatch
     if kind == "unlimited_replay":
         least = max(_GROWN, _READS_IN_REPLAY * outcome.simulation.state.settings.read_batch)
         return truth.grown_until(last_us) >= _CERTAINLY_GROWN * least
-    least_us = _CERTAIN_US + (RETRY_US if _has_rate_limits(outcome.simulation) else 0)
-    return truth.certain.longest_between(0, last_us) >= least_us
+    return any(
+        min(silence.to_us, last_us) - silence.from_us
+        >= _CERTAIN_US + _debt_us(outcome.simulation, batch, silence.from_us)
+        for silence in truth.certain.spans
+    )
 
 
-def _has_rate_limits(simulation: PartitionSimulation) -> bool:
-    """Whether a rate limit may explain a pause of its period and one retry by itself (docs/BLOCKING.md)."""
-    changed = (name for action in simulation.workload.actions for name in action.settings or ())
-    return any(name.startswith("dispatchThrottlingRate") for name in (*simulation.setup.broker, *changed))
+def _debt_us(simulation: PartitionSimulation, batch: pa.RecordBatch, from_us: int) -> int:
+    """What a rate limit may explain beyond its period by itself (docs/BLOCKING.md): a retry, and what was sent at once.
+
+    The messages of a second before the pause may have been charged beyond the limit, and each period pays back as many
+    as the limit has.
+    """
+    settings = [simulation.setup.broker, *(action.settings or {} for action in simulation.workload.actions)]
+    limits = [item for some in settings for item in some.items() if item[0].startswith("dispatchThrottlingRate")]
+    if not limits:
+        return 0
+    messages = [value for name, value in limits if name.endswith("InMsg") and isinstance(value, int) and value > 0]
+    begin_us = simulation.workload.start_us + from_us
+    sent = sum(
+        row["batch_size"] or 1
+        for row in batch.select(["event", "phase", "ts_us", "batch_size"]).to_pylist()
+        if row["event"] == "dispatch" and row["phase"] == "start" and 0 <= begin_us - row["ts_us"] <= _PERIOD_US
+    )
+    return RETRY_US + (sent * _PERIOD_US // min(messages) if messages else 0)
 
 
 def _misrouted(simulation: PartitionSimulation, batch: pa.RecordBatch) -> bool:
