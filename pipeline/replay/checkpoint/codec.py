@@ -64,7 +64,8 @@ def encode(root: object, schema: Schema, given: Mapping[str, object]) -> Encoded
     used = {name for name, _ in encoder.described}
     document = {
         "kinds": encoder.kinds,
-        "records": {name: fields_of(dtype) for name, dtype in schema.records.items() if name in used},
+        # Classes register their records when they are imported, which happens in any order.
+        "records": {name: fields_of(schema.records[name]) for name in sorted(used & schema.records.keys())},
         "arrays": encoder.described,
         "root": value,
     }

@@ -231,3 +231,14 @@ def test_each_array_is_read_once() -> None:
     document["root"] = None
     with pytest.raises(ValueError, match="1 arrays belong to nothing"):
         decode(Encoded(document, arrays), SCHEMA, {})
+
+
+def test_the_order_in_which_records_were_registered_does_not_matter() -> None:
+    """Two engines import modules in different orders, and their states are equal byte by byte."""
+    other = np.dtype([("seq", np.int64)])
+    root = (np.zeros(2, RECORD), np.zeros(3, other))
+    documents = [
+        json.dumps(encode(root, Schema({}, dict(records)), {}).document)
+        for records in ([("entry", RECORD), ("finding", other)], [("finding", other), ("entry", RECORD)])
+    ]
+    assert documents[0] == documents[1]
