@@ -11,6 +11,7 @@ it to show what it would have changed.
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
@@ -75,7 +76,8 @@ class RecentlyJoined:
 
     def held_back(self, state: Seen) -> HeldBack:
         """The facts about them that decide why nothing was sent."""
-        held = [waiting for waiting in self._waiting if not _all_maybe_skipped(state, waiting.until)]
+        unacked = _unacked(state) if self._waiting else np.empty(0, np.int64)
+        held = [waiting for waiting in self._waiting if not _all_maybe_skipped(state, unacked, waiting.until)]
         until = tuple((waiting.place, waiting.until) for waiting in held)
         holder, root = (held[0].holder, held[0].root) if held else (NOBODY, _NO_ENTRY)
         # Where an administrator may have skipped all that holds one back, it may be released, or be held back still.
@@ -94,7 +96,7 @@ class RecentlyJoined:
         if common[0].connected >= 2:
             # What was read when it joined may be more than dispatches show, but no more than was published.
             self._perhaps[consumer] = int(common[0].last_published_ledger), int(common[0].last_published_entry)
-        unacked = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & Mark.ACKED == 0))
+        unacked = _unacked(state)
         if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or unacked.size < 2:
             return
         # The read position is after the highest dispatch by one at least; a snapshot may report it (`note_position`).
@@ -200,13 +202,17 @@ class RecentlyJoined:
         recent[sorted(self.places)] = 1
 
 
-def _all_maybe_skipped(state: Seen, until: Position) -> bool:
-    """Whether entries before a position wait for their acknowledgement, and an administrator may have skipped each."""
+def _unacked(state: Seen) -> NDArray[np.intp]:
+    """The slots of the entries that no row acknowledges."""
     entries: Any = state.entries.view(np.ndarray)
-    before = (entries["ledger"] < until[0]) | ((entries["ledger"] == until[0]) & (entries["entry"] < until[1]))
-    marks = entries["marks"][(entries["ledger"] != UNKNOWN) & before]
-    marks = marks[marks & Mark.ACKED == 0]
-    return marks.size > 0 and bool((marks & Mark.MAYBE_SKIPPED != 0).all())
+    return np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0))
+
+
+def _all_maybe_skipped(state: Seen, unacked: NDArray[np.intp], until: Position) -> bool:
+    """Whether some entries that are not acknowledged are before a position, and may all have been skipped."""
+    before = unacked[are_before(state, unacked, until)]
+    marks: Any = state.entries.view(np.ndarray)["marks"][before]
+    return before.size > 0 and bool((marks & Mark.MAYBE_SKIPPED != 0).all())
 
 
 def _next_of_mark_delete(state: Seen) -> Position:

@@ -4,7 +4,7 @@ Nothing in a trace proves a stall but time, so what hindered anybody until a mom
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, replayed, reported, tables_of
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, replayed, reported, send, tables_of
 
 SECOND_US = 1_000_000
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
@@ -12,6 +12,16 @@ LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
 
 def flow(log: Log, consumer: int, permits: int = 1000) -> None:
     log.write("flow", consumer=consumer, permits=permits)
+
+
+def four_held() -> Log:
+    """Consumer 1 has permits and holds four entries, and a fifth waits for it."""
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    send(log, range(4))
+    log.publish(4)
+    return log
 
 
 def causes_and_seconds(replay: Replay) -> list[tuple[str, int]]:
@@ -95,13 +105,7 @@ def test_what_waits_long_after_its_owner_got_permits_does_stall() -> None:
 
 
 def test_a_subscription_that_is_back_at_half_of_its_limit_stalls_however_long_it_was_full() -> None:
-    log = Log()
-    log.join(1)
-    flow(log, 1)
-    for entry in range(4):
-        log.publish(entry)
-        log.dispatch(1, entry)
-    log.publish(4)
+    log = four_held()
     log.now_us += 5 * SECOND_US
     log.ack(1, 0, 1, 2)
     log.now_us += 2 * SECOND_US
@@ -713,13 +717,7 @@ def test_who_owns_a_hash_matters_where_one_of_the_owners_may_have_joined_recentl
 
 def test_a_higher_limit_unblocks_nobody_before_an_acknowledgement() -> None:
     """The broker looks at its new limit when something is acknowledged, not when others join (contract 4.14)."""
-    log = Log()
-    log.join(1)
-    flow(log, 1)
-    for entry in range(4):
-        log.publish(entry)
-        log.dispatch(1, entry)
-    log.publish(4)
+    log = four_held()
     log.write("settings", settings={"maxUnackedMessagesPerConsumer": "8"})
     log.join(2)
     log.leave(2)
