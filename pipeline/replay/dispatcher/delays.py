@@ -95,13 +95,14 @@ def take_switch(state: State, off: bool, said_by_row: bool, ts: int) -> None:
 def heed_delays(state: State, ts: int) -> None:
     """Lets the entries that asked for delayed delivery wait no longer for certain: it was off and is on from here on.
 
-    When the broker reads one it tracks it, and no row shows whether it has read one.
+    When the broker reads one it tracks it, and no row shows whether it has read one. After a reset it reads those again
+    that it had sent before.
     """
     entries = state.entries
     for slot in range(entries.size):
         ignored = entries[slot].marks & Mark.DELAYED == 0 or entries[slot].marks & Mark.SENT_EARLY != 0
         asked = entries[slot].ledger >= 0 and entries[slot].due_ts != UNKNOWN
-        if asked and ignored and entries[slot].marks & (Mark.WAITING | Mark.SENT) == Mark.WAITING:
+        if asked and ignored and entries[slot].marks & Mark.SENT == 0:
             stop_waiting(state, slot, ts)
             entries[slot].marks = (entries[slot].marks | Mark.DELAYED | Mark.BEFORE_RESET) & ~Mark.DUE
 

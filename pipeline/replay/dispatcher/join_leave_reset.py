@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     CLOSED,
     COMMON,
     CONSUMER,
+    DELAYS_OFF,
     LEAVING,
     NO_RESET,
     RESET_BEGUN,
@@ -193,6 +194,9 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         entries[slot].sent_seq = UNKNOWN
         state.checks.evidence_seq[slot] = UNKNOWN
         entries[slot].words_at = UNKNOWN
+        if entries[slot].marks & Mark.SENT_EARLY != 0 and state.common[0].delays != DELAYS_OFF:
+            # The new dispatcher tracks it, whatever the one before did.
+            entries[slot].marks |= Mark.DELAYED
         entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED | Mark.IN_TRANSACTION
         entries[slot].marks |= Mark.BEFORE_RESET
     rewind(state)

@@ -73,6 +73,27 @@ def test_a_delayed_entry_that_was_sent_before_its_time_may_be_delayed_again(dela
     assert verdict_on(replayed(log.rows), "redelivery_order", sent) == expected
 
 
+@pytest.mark.parametrize(("on", "broken"), [("before", 0), ("after", 0), ("never", 1)])
+def test_a_new_dispatcher_may_delay_what_the_former_one_sent_at_once(on: str, broken: int) -> None:
+    """Delayed delivery was off, and is on again before or after an unload, or never."""
+    log = Log()
+    delays = "delayedDeliveryEnabled"
+    log.write("settings", settings={delays: "false"})
+    log.join(1)
+    log.publish(0, HIGH, deliver_at_ms=log.now_us // 1_000 + 60_000)
+    log.publish(1, HIGH)
+    log.dispatch(1, 0, HIGH)
+    if on == "before":
+        log.write("settings", settings={delays: "true"})
+    log.reset("unload")
+    if on == "after":
+        log.write("settings", settings={delays: "true"})
+    log.join(2)
+    log.dispatch(2, 1, HIGH)
+    log.dispatch(2, 0, HIGH)
+    assert len(replayed(log.rows).broken) == broken
+
+
 @pytest.mark.parametrize("nacked", [True, False])
 def test_what_was_nacked_may_be_overtaken_and_what_was_left_behind_may_not(nacked: bool) -> None:
     log = Log()
