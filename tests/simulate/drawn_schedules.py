@@ -119,13 +119,15 @@ FAULTS: Final[Mapping[str, Fault]] = {
     ),
     "over_consumer_limit": Fault(
         DRAINING + RECENTLY_JOINED,
-        ("unacked_limit",),
+        # A broker with a higher limit than rows claim looks the same.
+        ("unacked_limit", "settings_mismatch"),
         faults=lambda rng, _: Faults(over_consumer_limit=rng.randint(15, 60)),
         shapes={"single_messages": True, PER_CONSUMER: True},
     ),
     "over_subscription_limit": Fault(
         DRAINING + RECENTLY_JOINED,
-        ("unacked_limit",),
+        # A broker with a higher limit than rows claim looks the same.
+        ("unacked_limit", "settings_mismatch"),
         faults=lambda rng, _: Faults(over_subscription_limit=rng.randint(60, 100)),
         shapes={"single_messages": True, PER_SUBSCRIPTION: True},
     ),

@@ -99,11 +99,25 @@ def waiters(state: Seen, *, delayed: bool = False) -> Waiters:
     """The entries that wait to be sent; `delayed`: those that wait for the time of their delivery instead."""
     # Plain arrays: each attribute of a record array takes microseconds.
     entries: Any = state.entries.view(np.ndarray)
-    hashes: Any = state.hashes.view(np.ndarray)
     marks = entries["marks"]
     mask = (entries["ledger"] != UNKNOWN) & (marks & Mark.WAITING != 0) & ((marks & NOT_DUE == Mark.DELAYED) == delayed)
-    slots = np.flatnonzero(mask)
-    hash_at = entries["hash_at"][slots]
+    return _at(state, np.flatnonzero(mask))
+
+
+def sent_from_replay(state: Seen) -> Waiters:
+    """The entries that a replay read sent and that are still held, as if they waited.
+
+    Where two replay reads overlapped, the later one may have put them into replay once more (F10, 6.6).
+    """
+    entries: Any = state.entries.view(np.ndarray)
+    mask = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY) & (entries["marks"] & Mark.REPLAYED != 0)
+    return _at(state, np.flatnonzero(mask & (entries["hash_at"] >= 0)))
+
+
+def _at(state: Seen, slots: Ints) -> Waiters:
+    entries: Any = state.entries.view(np.ndarray)
+    hashes: Any = state.hashes.view(np.ndarray)
+    marks, hash_at = entries["marks"], entries["hash_at"][slots]
     sticky = hashes["hash"][hash_at]
     # A delayed entry could not be sent before it was due, and waited for its time until then.
     due = marks[slots] & (Mark.DUE | Mark.SENT) == Mark.DUE

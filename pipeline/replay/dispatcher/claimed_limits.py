@@ -163,7 +163,10 @@ def _unblock_all(state: State) -> None:
     consumers["permits"] += consumers["withheld"]
     consumers["withheld"] = consumers["blocked"] = 0
     causes = state.waits.consumers.view(np.ndarray)["cause"]
-    causes[causes == Cause.UNACKED_LIMIT_CONSUMER] = Cause.READY
+    # Many a consumer lacked permits, too.
+    lacking = (record_of(state.common, COMMON)["permits_known_by"] != 0) & (consumers["permits"] <= 0)
+    blocked = causes == Cause.UNACKED_LIMIT_CONSUMER
+    causes[blocked] = np.where(lacking[blocked], Cause.NO_PERMITS, Cause.READY)
 
 
 def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us: int) -> None:

@@ -34,6 +34,8 @@ class BrokerLimits(NamedTuple):
         replay_per_subscription: entries in replay.
         unacked_per_consumer: unacknowledged messages of a consumer.
         unacked_per_subscription: unacknowledged messages of the subscription.
+        lowest_per_subscription: the lowest of these limits so far; where it is raised or dropped, a subscription that
+            was blocked by it stays so until the next acknowledgement (4.14).
         read_batch: entries of a read.
         ack_holes: ranges of acknowledged entries that a cursor persists.
     """
@@ -45,6 +47,7 @@ class BrokerLimits(NamedTuple):
     replay_per_subscription: int
     unacked_per_consumer: int
     unacked_per_subscription: int
+    lowest_per_subscription: int
     read_batch: int
     ack_holes: int
 
@@ -94,6 +97,7 @@ def limits_of(
         replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),
         unacked_per_consumer=number(UNACKED_PER_CONSUMER),
         unacked_per_subscription=number(UNACKED_PER_SUBSCRIPTION),
+        lowest_per_subscription=number(UNACKED_PER_SUBSCRIPTION),
         read_batch=number(READ_BATCH),
         ack_holes=number("managedLedgerMaxUnackedRangesToPersist"),
     )
@@ -101,11 +105,13 @@ def limits_of(
 
 def in_force_of(limits: BrokerLimits, in_force: SettingsInForce) -> BrokerLimits:
     """The limits after a change of settings; within its bracket the lowest that may hold the broker back."""
+    lowest = limits.lowest_per_subscription, in_force.lowest(UNACKED_PER_SUBSCRIPTION)
     return limits._replace(
         replay_per_consumer=in_force.lowest(f"{_LOOK_AHEAD}Consumer"),
         replay_per_subscription=in_force.lowest(f"{_LOOK_AHEAD}Subscription"),
         unacked_per_consumer=in_force.of_broker(UNACKED_PER_CONSUMER),
         unacked_per_subscription=in_force.of_broker(UNACKED_PER_SUBSCRIPTION),
+        lowest_per_subscription=min((limit for limit in lowest if limit > 0), default=0),
         read_batch=in_force.highest(READ_BATCH),
     )
 

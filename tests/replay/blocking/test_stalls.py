@@ -744,3 +744,30 @@ def test_what_nobody_could_be_sent_in_front_of_a_skip_counts_for_all() -> None:
     log.reset("skip")
     (stall,) = [wait for wait in replayed(log.rows).waits if wait.scope == "subscription"]
     assert stall.detail["with_permits"] == 1
+
+
+@pytest.mark.parametrize(
+    ("without_us", "found"),
+    [
+        (20_000, [("unexplained", 5)]),
+        (2 * SECOND_US, [("unexplained", 2), ("no_permits", 2), ("unexplained", 3)]),
+    ],
+)
+def test_a_cause_between_two_stalls_is_as_long_as_it_lasts(without_us: int, found: list[tuple[str, int]]) -> None:
+    """A moment without permits does not make two stalls of one; a long time without does."""
+    log = Log()
+    log.join(1)
+    flow(log, 1, permits=0)
+    log.join(2)
+    flow(log, 2)
+    log.publish(0, LOWEST)
+    log.now_us += 2 * SECOND_US
+    log.leave(2)
+    log.now_us += without_us
+    flow(log, 1)
+    log.now_us += SECOND_US * 3 // 2
+    log.join(3)
+    flow(log, 3)
+    log.now_us += SECOND_US * 3 // 2
+    log.dispatch(3, 0, LOWEST)
+    assert causes_and_seconds(replayed(log.rows)) == found

@@ -456,3 +456,71 @@ def test_what_looks_parked_may_be_at_a_limit(said: bool, expected: str) -> None:
     log.now_us += 3 * SECOND_US
     log.snapshot(msg_in_replay=2, read_position="1:7", mark_delete_position="1:-1")
     assert unshown(log) == [expected]
+
+
+@pytest.mark.parametrize(("in_replay", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
+def test_what_a_replay_read_sent_may_be_in_replay_once_more(in_replay: bool, expected: str) -> None:
+    """Two entries wait for consumer 1. A replay read that overlapped with the one that sent 1 may have put it back."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.flow(1, 2)
+    log.flow(2, 1_000)
+    hold(log, 1)
+    log.publish(1, HIGH)
+    log.publish(2, LOW)
+    if in_replay:
+        log.dispatch(2, 2, LOW)
+        log.dispatch(1, 1, HIGH)
+    else:
+        log.dispatch(1, 1, HIGH)
+        log.dispatch(2, 2, LOW)
+    log.publish(3, HIGH)
+    log.publish(4, HIGH)
+    waits_for_long(log, 5, LOW)
+    assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=3) == [expected]
+
+
+def test_what_is_due_was_not_read_before_what_comes_in_front_of_it() -> None:
+    """The broker would have had to read, and send, the entry of consumer 2 to read the others and find out a delay."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.flow(1, 1)
+    log.flow(2, 1_000)
+    hold(log, 1)
+    log.publish(1, LOW)
+    for entry in range(2, 7):
+        log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1000 + 1)
+    log.now_us += 3 * SECOND_US
+    log.publish(7, LOW)
+    assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=4) == ["violation"]
+
+
+def test_who_lacks_permits_is_not_ready_because_its_limit_is_none() -> None:
+    log = two()
+    log.join(3)
+    say(log, **{PER_CONSUMER: 3})
+    log.flow(3, 3)
+    for entry in range(3):
+        log.publish(entry, LOWEST)
+        log.dispatch(3, entry, LOWEST)
+    for entry in range(3, 33):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    waits_for_long(log, 33, LOWEST)
+    assert unshown(log) == []
+
+
+@pytest.mark.parametrize(("skips", "expected"), [(True, "not_provable"), (False, "violation")])
+def test_a_full_subscription_is_not_read_for_right_after_its_limit_is_raised(skips: bool, expected: str) -> None:
+    """What was skipped while it was held may count on, and only an acknowledgement unblocks the subscription (4.14)."""
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=6, **{PER_CONSUMER: 0})
+    hold(log, 3)
+    if skips:
+        log.reset("skip")
+        log.now_us += SECOND_US
+    say(log, maxUnackedMessagesPerSubscription=0)
+    waits_for_long(log, 3, LOW)
+    assert unshown(log) == [expected]

@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     most_waited_for,
     number_before,
     oldest,
+    shown_as_read,
 )
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_read
@@ -121,9 +122,13 @@ def look_ahead_reached(situation: Situation, stuck: Waiters, free: Waiters) -> b
 
 
 def replay_before(situation: Situation, stuck: Waiters, free: Waiters) -> int:
-    """How many of the entries that cannot be sent are in replay if the broker has read up to the first that can."""
+    """How many of the entries that cannot be sent are in replay if the broker has read up to the first that can.
+
+    What is due counts no further than that: the broker would have had to read, and send, that first one before.
+    """
     before = are_before(situation.state, stuck.slot, oldest(situation.state, free.slot)[0])
-    return int(np.count_nonzero(before | reported_as_read(situation.state, stuck, situation.reported)))
+    read = shown_as_read(situation.state, stuck, situation.reported.read_position)
+    return int(np.count_nonzero(before | read))
 
 
 def _unowned_ahead(situation: Situation, waiting: Waiters, free: Waiters) -> bool:

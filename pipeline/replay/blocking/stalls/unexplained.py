@@ -125,7 +125,7 @@ def _backlog_is_known(situation: Situation, waiting: Waiters) -> bool:
     state, reported = situation.state, situation.reported
     entries: Any = state.entries.view(np.ndarray)
     used = entries[entries["ledger"] != UNKNOWN]
-    marks, full = used["marks"], situation.limits.unacked_per_subscription
+    marks, full = used["marks"], situation.limits.lowest_per_subscription
     skip_begun_ts = common_of(state)["skip_begun_ts"]
     if full > 0 and skip_begun_ts != UNKNOWN:
         # What an administrator skipped while it was held may count on as unacknowledged (9.3, E6). A subscription that

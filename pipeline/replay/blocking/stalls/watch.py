@@ -99,7 +99,9 @@ class StallWatch:
         if not is_finding(found):
             self._explained = found
         elif interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None:
-            self._unexplained = found
+            before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
+            if before is None or cause is None or cause.span.to_ts <= before.span.to_ts:
+                self._unexplained = found
         return found
 
     def _found(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> Blocked | None:
@@ -139,8 +141,10 @@ class StallWatch:
         found = found or self._found(interval, situation_of, sent)
         skipped = self._ended_by_skip(interval.from_ts)
         before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
-        if self._explained_until_us - interval.from_ts <= _SHORT_CAUSE_US:
-            # However long it counts, it was over at once: the rest is as long as the whole.
+        resumed = before is not None and cause is not None and before.span.to_ts < cause.span.to_ts
+        began_us = before.span.to_ts if before is not None and resumed else interval.from_ts
+        if self._explained_until_us - began_us <= _SHORT_CAUSE_US:
+            # However long it counts, it was over at once: the rest, or what is around it, is as long as the whole.
             cause = None
         self._explained = self._unexplained = None
         self._explained_until_us = LONG_AGO_US
@@ -157,11 +161,12 @@ class StallWatch:
                 found = before
         if found is None:
             return skipped
-        if not explained and cause is not None and (before is None or cause.span.to_ts < before.span.to_ts):
-            # It is a stall from when the cause was over.
-            rest = self._rest(found, cause, interval)
-            if rest:
+        rest = [] if explained or cause is None else self._rest(found, cause, interval)
+        if rest and cause is not None:
+            # It is a stall from when the cause was over, and perhaps another one before.
+            if before is None or not resumed:
                 return [*skipped, cause, *rest]
+            return [*skipped, before, *self._rest(cause, before, cause.span, 1), *rest]
         return [*skipped, found._replace(span=interval)]
 
     @staticmethod
@@ -169,9 +174,15 @@ class StallWatch:
         """What a look found, if it looked at the beginning of this interval."""
         return seen if seen is not None and seen.span.from_ts == interval.from_ts else None
 
-    def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
-        """What was found at the end of an interval, from the end of `before` on; empty if that is no stall."""
-        if found is None or interval.to_ts - before.span.to_ts < self._threshold_us:
+    def _rest(
+        self, found: Blocked | None, before: Blocked, interval: Interval, shortest_us: int | None = None
+    ) -> list[Blocked]:
+        """What was found at the end of an interval, from the end of `before` on; empty if that is too short.
+
+        `shortest_us`: the least; None: the shortest stall.
+        """
+        shortest_us = self._threshold_us if shortest_us is None else shortest_us
+        if found is None or interval.to_ts - before.span.to_ts < shortest_us:
             return []
         rest = interval._replace(from_seq=before.span.to_seq, from_ts=before.span.to_ts)
         return [found._replace(span=rest, waited_us=max(found.waited_us - before.waited_us, 0))]

@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     are_before,
     at_position,
     joined,
+    sent_from_replay,
     shown_as_read,
     waiters,
 )
@@ -53,7 +54,8 @@ UNSHOWN_UNWRITABLE: Final = "unwritable_connection"
 UNSHOWN: Final[Mapping[str, str]] = {
     UNSHOWN_UNACKED: "a limit of unacknowledged messages other than the claimed one may have blocked their consumers",
     UNSHOWN_IN_REPLAY: (
-        "delayed entries of which no row shows whether they are in replay may have filled it up to the look-ahead limit"
+        "delayed entries, or some that overlapping replay reads sent (F10), may have filled replay up to the "
+        "look-ahead limit, and no row shows whether they are in it"
     ),
     UNSHOWN_RATE: "a limit of the dispatch rate makes pauses of this length, and no row rules one out",
     UNSHOWN_LOOK_AHEAD: "replay is as large as it ever was, and no row rules out a look-ahead limit of about that size",
@@ -113,7 +115,10 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
     all_are_read = reported.read_position is None and (reported.in_replay or 0) >= waiting.slot.size + delayed.slot.size
     delayed = delayed.where((delayed.owner != NOBODY) & (perhaps.unavailable[delayed.owner] | delayed.drains))
     stuck = joined(held, delayed)
-    if reported.in_replay is None and delayed.slot.size and look_ahead_reached(situation, stuck, free):
+    again = sent_from_replay(state)
+    again = again.where(again.owner != NOBODY)
+    perhaps_in_replay = joined(stuck, again.where(perhaps.unavailable[again.owner]))
+    if reported.in_replay is None and look_ahead_reached(situation, perhaps_in_replay, free):
         return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
     if all_are_read or bool(shown_as_read(state, free, reported.read_position).any()):
