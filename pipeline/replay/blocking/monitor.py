@@ -29,12 +29,13 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of, look_ahead_is_said
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.memories import WAIT
+from dispatch_audit.pipeline.replay.state.memories import CLAIM, WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
     GIVES_UP,
     INTERVAL_OVER,
     INTERVALS,
+    OF_CONSUMER,
     RELEASED,
     SAMPLE,
     STALLED,
@@ -43,7 +44,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, common_of
+from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, CLAIM_DISREGARDED, common_of
 
 # Causes of a consumer; the others are causes of a hash.
 _CONSUMER_CAUSES: Final = (Cause.NO_PERMITS, Cause.UNACKED_LIMIT_CONSUMER)
@@ -240,9 +241,10 @@ class BlockingMonitor:
         if by_others or common_of(state)["permits_known_by"] == BY_SNAPSHOTS:
             # Snapshots may show that it had no permits although rows grant some, or no row says which it got since.
             passed_over_us = min(passed_over_us, row.passed_ts - self.reports.without_permits_us(row.consumer))
-        if by_others or state.consumers[row.consumer].uncounted > 0:
+        claim = record_of(state.limits.claims, CLAIM, OF_CONSUMER)["claim"]
+        if by_others or state.consumers[row.consumer].uncounted > 0 or claim == CLAIM_DISREGARDED:
             # For one that is blocked the broker does not read, although it may send it something (4.2, 4.8). If it
-            # counts more than rows show (F10, E6), it may have been blocked at other times than they show.
+            # counts more than rows show (F10, E6), or has another limit, it may have been blocked at other times.
             passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
         # What it was held back from as recently joined passes nothing over until it is released (6.1).
         passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(row.consumer))

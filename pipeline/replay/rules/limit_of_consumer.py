@@ -102,7 +102,8 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
     if freed_ts == 0:
         return
     limits[sent.consumer].freed_ts = 0
-    if entries[slot].marks & Mark.WAITING == 0:
+    if entries[slot].marks & (Mark.WAITING | Mark.DELAYED) != Mark.WAITING:
+        # What was delayed goes through the tracker, at any time after it is due.
         return
     if limits[sent.consumer].stood == 1:
         # It was beyond the limit since its last dispatch.

@@ -524,3 +524,18 @@ def test_a_full_subscription_is_not_read_for_right_after_its_limit_is_raised(ski
     say(log, maxUnackedMessagesPerSubscription=0)
     waits_for_long(log, 3, LOW)
     assert unshown(log) == [expected]
+
+
+@pytest.mark.parametrize(("limit", "found"), [(3, []), (100, ["(1, 30)"])])
+def test_who_has_another_limit_than_rows_claim_may_have_been_blocked_meanwhile(limit: int, found: list[str]) -> None:
+    log = two()
+    say(log, **{PER_CONSUMER: limit})
+    hold(log, 30)
+    log.publish(30, HIGH)
+    for entry in range(31, 37):
+        log.publish(entry, HIGHEST)
+        log.dispatch(1, entry, HIGHEST)
+        log.ack(1, entry)
+        log.now_us += SECOND_US // 2
+    log.dispatch(1, 30, HIGH)
+    assert [str(seen.head) for seen in replayed(log.rows).passed_over] == found

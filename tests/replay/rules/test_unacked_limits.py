@@ -33,10 +33,10 @@ def past_the_limit(log: Log, first: int) -> int:
     return first + 6
 
 
-def held_back_at_the_limit(log: Log, first: int) -> int:
+def held_back_at_the_limit(log: Log, first: int, deliver_at_ms: int | None = None) -> int:
     """The consumer gets four entries, and the fifth when it has acknowledged one; returns the next entry."""
     send(log, range(first, first + 4))
-    log.publish(first + 4)
+    log.publish(first + 4, deliver_at_ms=deliver_at_ms)
     log.now_us += HELD_BACK_US
     log.ack(1, first)
     log.dispatch(1, first + 4)
@@ -80,6 +80,15 @@ def test_a_broker_that_holds_back_at_a_limit_three_times_keeps_it(log: Log, held
         entry = held_back_at_the_limit(log, entry)
     expected = "violation" if held_back == 2 else "not_provable"
     assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [expected] * 2
+
+
+def test_what_is_delayed_does_not_wait_for_the_limit(log: Log) -> None:
+    """It is sent when the tracker of delayed messages gives it out, at any time after it is due."""
+    entry = held_back_at_the_limit(log, 0)
+    entry = past_the_limit(log, entry)
+    for _ in range(2):
+        entry = held_back_at_the_limit(log, entry, log.now_us // 1_000)
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2
 
 
 def test_what_a_rate_limit_may_have_held_back_vouches_for_no_limit_of_a_consumer(log: Log) -> None:
