@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from drawn_schedules import DELAYED_DELIVERY, PER_CONSUMER
+from drawn_schedules import DELAYED_DELIVERY, PER_CONSUMER, PER_SUBSCRIPTION
 from passed_over import PassedOver
 
 from dispatch_audit.pipeline.replay.state.state import READ_US
@@ -300,6 +300,17 @@ class Truth:
         setup = self._simulation.setup
         return setup.recorded_settings != "late" or now_us // setup.settings_us * setup.settings_us >= changed_us
 
+    def _is_certain(self, name: str, from_us: int, now_us: int) -> bool:
+        """Whether rows leave open at no time between two that another value of a setting was in force.
+
+        A recorder that looks now and then does so between the looks before and after a change.
+        """
+        setup, actions = self._simulation.setup, self._simulation.workload.actions
+        if setup.recorded_settings != "late":
+            return True
+        begin_us, end_us = from_us // setup.settings_us * setup.settings_us, now_us + setup.settings_us
+        return not any(begin_us < a.at_us <= end_us and name in (a.settings or ()) for a in actions)
+
     def _may_be_read_yet(self, position: int) -> bool:
         """Whether reads may be on their way to an entry, as far as rows without snapshots show.
 
@@ -350,10 +361,10 @@ class Truth:
         if limit:
             self._note_full(limit - faults.over_subscription_limit, now_us)
         self._note_skipped(now_us, held)
-        is_said = self._is_said(self._changed_us(PER_CONSUMER, now_us, default=0), now_us)
+        is_certain = self._is_certain(PER_CONSUMER, now_us, now_us)
         for consumer in state.consumers:
-            # Either limit may be in force up to the row that says it, and then only who is sent more goes beyond it.
-            if consumer.unacked_max and is_said and consumer.pending.keys() - self._held_before:
+            # Only who is sent more goes beyond the limit.
+            if consumer.unacked_max and is_certain and consumer.pending.keys() - self._held_before:
                 certain = sum(position not in self._maybe_skipped for position in consumer.pending)
                 over = certain - (consumer.unacked_max - faults.over_consumer_limit)
                 self.over_consumer = max(self.over_consumer, over)
@@ -385,6 +396,6 @@ class Truth:
             later = bisect_right(published_us, full.since_us + _AROUND_US)
             full.unread = min(later, cursor.read_position) if self._is_snapshot(now_us) else later
         self._full = full
-        if full is not None and full.unread is not None:
+        if full is not None and full.unread is not None and self._is_certain(PER_SUBSCRIPTION, full.since_us, now_us):
             read = sum(position in held or cursor.acked[position] for position in range(full.unread, cursor.end))
             self.over_subscription = max(self.over_subscription, read)
