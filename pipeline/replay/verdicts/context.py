@@ -137,6 +137,11 @@ class FindingContext:
         first, last = bisect_left(seqs, after_seq), bisect_left(seqs, before_seq)
         return any(consumer != but_for for consumer in consumers[first:last])
 
+    def has_left_between(self, consumer: int, after_seq: int, before_seq: int) -> bool:
+        """Whether a consumer left after the one row and before the other."""
+        seqs, consumers = self._leaves
+        return consumer in consumers[bisect_left(seqs, after_seq) : bisect_left(seqs, before_seq)]
+
     @property
     def joins_move_hashes(self) -> bool:
         """Whether a join can move hashes between the others: on a ring whose points consumers share (contract 2.2)."""

@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -69,7 +69,10 @@ def _judged(of_consumer: Ints, replayed: Records, context: FindingContext) -> di
         else:
             verdict = _overlap_verdict(block, of_consumer, unproven, context)
         for at, finding in findings_at(findings, block):
-            if at in more_than_twice or finding.seq in repeated_again:
+            given_back = _given_back(finding, context)
+            if given_back is not None:
+                verdicts[at] = given_back
+            elif at in more_than_twice or finding.seq in repeated_again:
                 verdicts[at] = unexplained("it was sent more than twice, but two overlapping reads send it twice")
             elif finding.seq in miscounted or context.misrouted(finding.seq):
                 verdicts[at] = unexplained(
@@ -85,6 +88,25 @@ def _judged(of_consumer: Ints, replayed: Records, context: FindingContext) -> di
             else:
                 verdicts[at] = verdict
     return verdicts
+
+
+def _given_back(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
+    """The verdict on what a consumer gave back after overlapping reads had sent it to another one, too; None: none did.
+
+    It is pending at both (contract 6.6). When the first one leaves, the broker sends it again although the second holds
+    it.
+    """
+    findings, known = context.found.findings, context.bugs_with("sent_by_two_replay_reads")
+    twice = (findings.rule == EARLY_DUPLICATE) & (findings.seq == finding.other_seq)
+    for first in findings.other_consumer[twice].tolist():
+        if (
+            known
+            and first not in (NOBODY, finding.other_consumer)
+            and context.has_left_between(first, finding.other_seq, finding.seq)
+        ):
+            because = f"{context.names.spoken(first)}, to which the first of two overlapping reads sent it, has left"
+            return FindingVerdict("known_bug", context.exception("E17"), known, because)
+    return None
 
 
 def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:

@@ -307,3 +307,25 @@ def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> Non
         replay.replayed.snapshots.joined_at[2] = reported
         (verdict,) = judged(FindingContext(replay.replayed, replay.config))
         assert verdict.severity == severity
+
+
+@pytest.mark.parametrize(("leaves", "severity"), [(1, "known_bug"), (4, "not_provable")])
+def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(leaves: int, severity: str) -> None:
+    """It is pending at 1 and at 2, and goes to 3 when 1 leaves; when 4 leaves, nobody gives it back."""
+    log = Log()
+    log.join(1)
+    log.join(4)
+    for entry in range(2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.redeliver(1, 0, 1)
+    for entry in range(2):
+        log.dispatch(1, entry, HIGH, count=1)
+    log.join(2)
+    for entry in range(2):
+        log.dispatch(2, entry, HIGH, count=1)
+    log.join(3)
+    log.now_us += 1_000_000
+    log.leave(leaves)
+    again = log.dispatch(3, 0, HIGH, count=1)
+    assert replayed(log.rows, version="3.0.7").verdicts["early_duplicate", again].severity == severity
