@@ -169,6 +169,7 @@ def bursts_under_load(broker: RecordingBroker) -> list[Look]:
             scene.burst(number)
         for resident in residents:
             resident.hold()
+        scene.wait(lambda stats: stats["msgBacklog"] > 20 * LIMIT, "enough to hold and to go on with")
     # One that was at its limit when it began to hold is sent nothing more before it is at half of it (contract 4.14).
     scene.wait_until(lambda stats: 2 * stats["unackedMessages"] >= 3 * LIMIT, "what they may hold")
     newcomers = [scene.join_and_hold(name) for name in ("d", "e")]
