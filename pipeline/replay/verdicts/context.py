@@ -132,15 +132,16 @@ class FindingContext:
 
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
         """Whether a consumer other than `but_for` left after the one row and before the other."""
-        seqs, consumers = self._leaves
-        # A change at the point of a row takes effect after it.
-        first, last = bisect_left(seqs, after_seq), bisect_left(seqs, before_seq)
-        return any(consumer != but_for for consumer in consumers[first:last])
+        return any(consumer != but_for for consumer in self._leavers(after_seq, before_seq))
 
     def has_left_between(self, consumer: int, after_seq: int, before_seq: int) -> bool:
         """Whether a consumer left after the one row and before the other."""
+        return consumer in self._leavers(after_seq, before_seq)
+
+    def _leavers(self, after_seq: int, before_seq: int) -> list[int]:
         seqs, consumers = self._leaves
-        return consumer in consumers[bisect_left(seqs, after_seq) : bisect_left(seqs, before_seq)]
+        # A change at the point of a row takes effect after it.
+        return consumers[bisect_left(seqs, after_seq) : bisect_left(seqs, before_seq)]
 
     @property
     def joins_move_hashes(self) -> bool:

@@ -12,6 +12,7 @@ Snapshots can prove it: the broker counts the entries twice that were still held
 change the broker's count.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -41,15 +42,25 @@ def duplicates(context: FindingContext) -> dict[int, FindingVerdict]:
     indexes = indexes[np.argsort(findings.seq[indexes], kind="stable")]
     known = indexes[findings.other_seq[indexes] != UNKNOWN]
     replayed = chosen(findings, known[findings.other_marks[known] & Mark.REPLAYED != 0])
+    twice = findings.rule == EARLY_DUPLICATE
+    first_holders = dict(zip(findings.seq[twice].tolist(), findings.other_consumer[twice].tolist(), strict=True))
     verdicts: dict[int, FindingVerdict] = {}
     for consumer in np.unique(findings.consumer[indexes]):
-        for at, verdict in _judged(indexes[findings.consumer[indexes] == consumer], replayed, context).items():
-            verdicts[at] = verdict
+        verdicts |= _judged(indexes[findings.consumer[indexes] == consumer], replayed, first_holders, context)
     return verdicts
 
 
-def _judged(of_consumer: Ints, replayed: Records, context: FindingContext) -> dict[int, FindingVerdict]:
-    """The verdicts on the duplicates of one consumer, given in the order of seq; `replayed`: see `_first_read`."""
+def _judged(
+    of_consumer: Ints, replayed: Records, first_holders: Mapping[int, int], context: FindingContext
+) -> dict[int, FindingVerdict]:
+    """The verdicts on the duplicates of one consumer, given in the order of seq.
+
+    Args:
+        of_consumer: their indexes among all findings.
+        replayed: see `_first_read`.
+        first_holders: who held what each duplicate sent once more, by the row of the duplicate.
+        context: of the findings.
+    """
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
     seqs = frozenset(findings.seq[of_consumer].tolist())
@@ -69,7 +80,7 @@ def _judged(of_consumer: Ints, replayed: Records, context: FindingContext) -> di
         else:
             verdict = _overlap_verdict(block, of_consumer, unproven, context)
         for at, finding in findings_at(findings, block):
-            given_back = _given_back(finding, context)
+            given_back = _given_back(finding, first_holders, context)
             if given_back is not None:
                 verdicts[at] = given_back
             elif at in more_than_twice or finding.seq in repeated_again:
@@ -90,23 +101,21 @@ def _judged(of_consumer: Ints, replayed: Records, context: FindingContext) -> di
     return verdicts
 
 
-def _given_back(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
+def _given_back(
+    finding: KernelFinding, first_holders: Mapping[int, int], context: FindingContext
+) -> FindingVerdict | None:
     """The verdict on what a consumer gave back after overlapping reads had sent it to another one, too; None: none did.
 
     It is pending at both (contract 6.6). When the first one leaves, the broker sends it again although the second holds
     it.
     """
-    findings, known = context.found.findings, context.bugs_with("sent_by_two_replay_reads")
-    twice = (findings.rule == EARLY_DUPLICATE) & (findings.seq == finding.other_seq)
-    for first in findings.other_consumer[twice].tolist():
-        if (
-            known
-            and first not in (NOBODY, finding.other_consumer)
-            and context.has_left_between(first, finding.other_seq, finding.seq)
-        ):
-            because = f"{context.names.spoken(first)}, to which the first of two overlapping reads sent it, has left"
-            return FindingVerdict("known_bug", context.exception("E17"), known, because)
-    return None
+    first, known = first_holders.get(finding.other_seq, NOBODY), context.bugs_with("sent_by_two_replay_reads")
+    if not known or first in (NOBODY, finding.other_consumer):
+        return None
+    if not context.has_left_between(first, finding.other_seq, finding.seq):
+        return None
+    because = f"{context.names.spoken(first)}, to which the first of two overlapping reads sent it, has left"
+    return FindingVerdict("known_bug", context.exception("E17"), known, because)
 
 
 def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:

@@ -166,7 +166,7 @@ class StallWatch:
             # It is a stall from when the cause was over, and perhaps another one before.
             if before is None or not resumed:
                 return [*skipped, cause, *rest]
-            return [*skipped, before, *self._rest(cause, before, cause.span, 1), *rest]
+            return [*skipped, before, _after(before, cause, cause.span), *rest]
         return [*skipped, found._replace(span=interval)]
 
     @staticmethod
@@ -174,18 +174,11 @@ class StallWatch:
         """What a look found, if it looked at the beginning of this interval."""
         return seen if seen is not None and seen.span.from_ts == interval.from_ts else None
 
-    def _rest(
-        self, found: Blocked | None, before: Blocked, interval: Interval, shortest_us: int | None = None
-    ) -> list[Blocked]:
-        """What was found at the end of an interval, from the end of `before` on; empty if that is too short.
-
-        `shortest_us`: the least; None: the shortest stall.
-        """
-        shortest_us = self._threshold_us if shortest_us is None else shortest_us
-        if found is None or interval.to_ts - before.span.to_ts < shortest_us:
+    def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
+        """What was found at the end of an interval, from the end of `before` on; empty if that is no stall."""
+        if found is None or interval.to_ts - before.span.to_ts < self._threshold_us:
             return []
-        rest = interval._replace(from_seq=before.span.to_seq, from_ts=before.span.to_ts)
-        return [found._replace(span=rest, waited_us=max(found.waited_us - before.waited_us, 0))]
+        return [_after(before, found, interval)]
 
     def _just_before_leaves(self, interval: Interval) -> Blocked | None:
         """What was seen before consumers left together, if the interval began before and ends with it."""
@@ -201,6 +194,12 @@ class StallWatch:
             return None
         # A cause that ended longer ago does not explain why nothing was sent since.
         return seen if interval.to_ts - self._explained_until_us < self._threshold_us else None
+
+
+def _after(before: Blocked, found: Blocked, interval: Interval) -> Blocked:
+    """What was found at the end of an interval, from the end of `before` on."""
+    rest = interval._replace(from_seq=before.span.to_seq, from_ts=before.span.to_ts)
+    return found._replace(span=rest, waited_us=max(found.waited_us - before.waited_us, 0))
 
 
 def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:

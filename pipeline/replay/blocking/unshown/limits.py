@@ -115,11 +115,11 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
     all_are_read = reported.read_position is None and (reported.in_replay or 0) >= waiting.slot.size + delayed.slot.size
     delayed = delayed.where((delayed.owner != NOBODY) & (perhaps.unavailable[delayed.owner] | delayed.drains))
     stuck = joined(held, delayed)
-    again = sent_from_replay(state)
-    again = again.where(again.owner != NOBODY)
-    perhaps_in_replay = joined(stuck, again.where(perhaps.unavailable[again.owner]))
-    if reported.in_replay is None and look_ahead_reached(situation, perhaps_in_replay, free):
-        return UNSHOWN_IN_REPLAY
+    if reported.in_replay is None:
+        again = sent_from_replay(state)
+        again = again.where(again.owner != NOBODY)
+        if look_ahead_reached(situation, joined(stuck, again.where(perhaps.unavailable[again.owner])), free):
+            return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
     if all_are_read or bool(shown_as_read(state, free, reported.read_position).any()):
         return ""
