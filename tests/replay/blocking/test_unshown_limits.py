@@ -9,13 +9,13 @@ SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
 
 
-def two() -> Log:
+def two(*, permits: tuple[int, int] = (1_000, 1_000)) -> Log:
     """Two consumers with permits; 1 owns HIGH and 2 owns LOW."""
     log = Log()
     log.join(1)
     log.join(2)
-    log.flow(1, 1_000)
-    log.flow(2, 1_000)
+    log.flow(1, permits[0])
+    log.flow(2, permits[1])
     return log
 
 
@@ -116,11 +116,7 @@ def test_a_subscription_at_half_of_its_limit_may_have_reached_it(held: int, expe
 
 @pytest.mark.parametrize(("delayed", "expected"), [(4, "not_provable look_ahead_limit"), (3, "violation")])
 def test_delayed_entries_of_who_has_no_permits_may_be_in_replay(delayed: int, expected: str) -> None:
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 1)
-    log.flow(2, 1_000)
+    log = two(permits=(1, 1_000))
     hold(log, 1)
     for entry in range(1, delayed + 1):
         log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1000 + 60_000)
@@ -130,11 +126,7 @@ def test_delayed_entries_of_who_has_no_permits_may_be_in_replay(delayed: int, ex
 
 @pytest.mark.parametrize(("in_replay", "doubted"), [(100, True), (99, False)])
 def test_a_replay_of_a_hundred_entries_may_be_at_a_lower_limit(in_replay: int, doubted: bool) -> None:
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 1)
-    log.flow(2, 1_000)
+    log = two(permits=(1, 1_000))
     hold(log, 1)
     for entry in range(1, in_replay + 1):
         log.publish(entry, HIGH)
@@ -441,11 +433,7 @@ def test_who_goes_on_without_giving_up_anything_was_not_blocked(gives_up: bool, 
 @pytest.mark.parametrize(("said", "expected"), [(False, "not_provable unacked_limit_consumer"), (True, "known_bug")])
 def test_what_looks_parked_may_be_at_a_limit(said: bool, expected: str) -> None:
     """Consumer 2 has no permits for entry 6. A limit of consumer 1 may be why 5 waits."""
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 1_000)
-    log.flow(2, 1)
+    log = two(permits=(1_000, 1))
     if said:
         say(log, **{PER_CONSUMER: 0})
     hold(log, 4)
@@ -461,11 +449,7 @@ def test_what_looks_parked_may_be_at_a_limit(said: bool, expected: str) -> None:
 @pytest.mark.parametrize(("in_replay", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
 def test_what_a_replay_read_sent_may_be_in_replay_once_more(in_replay: bool, expected: str) -> None:
     """Two entries wait for consumer 1. A replay read that overlapped with the one that sent 1 may have put it back."""
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 2)
-    log.flow(2, 1_000)
+    log = two(permits=(2, 1_000))
     hold(log, 1)
     log.publish(1, HIGH)
     log.publish(2, LOW)
@@ -483,11 +467,7 @@ def test_what_a_replay_read_sent_may_be_in_replay_once_more(in_replay: bool, exp
 
 def test_what_is_due_was_not_read_before_what_comes_in_front_of_it() -> None:
     """The broker would have had to read, and send, the entry of consumer 2 to read the others and find out a delay."""
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 1)
-    log.flow(2, 1_000)
+    log = two(permits=(1, 1_000))
     hold(log, 1)
     log.publish(1, LOW)
     for entry in range(2, 7):
