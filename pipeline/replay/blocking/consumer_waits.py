@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     joined,
     largest,
     oldest_held,
+    sent_from_replay,
     shown_as_read,
     waiters,
 )
@@ -52,19 +53,33 @@ def _refused(state: Seen, consumer: int, interval: Interval) -> Waiters:
     """The entries not yet due that are in replay once they are read, and not with the tracker of delayed entries.
 
     While their owner has no permits, the dispatcher refuses them before it looks at their delay (contract 4.11, 4.13).
+    A change of members ends the interval, but not what it is that keeps the consumer from being sent anything.
     """
     delayed = waiters(state, delayed=True)
-    return delayed.where((delayed.owner == consumer) & ~delayed.drains & (delayed.since_seq > interval.from_seq))
+    unserved_ts = int(state.waits.consumers.view(np.ndarray)[consumer]["unserved_since_ts"])
+    owned_ts = state.hashes.view(np.ndarray)["free_ts"][delayed.hash_at]
+    refused = (unserved_ts > 0) & (delayed.since_ts > np.maximum(owned_ts, unserved_ts))
+    refused |= delayed.since_seq > interval.from_seq
+    return delayed.where((delayed.owner == consumer) & ~delayed.drains & refused)
 
 
 def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Reported) -> int:
-    """How many of the entries are in replay; all that a snapshot counts there are if their owner is the only consumer.
+    """How many of the entries are in replay: those that were read, or what a snapshot counts there for nobody else.
 
     What an administrator may have skipped waits as far as rows show, but need not be there any more (contract 5.10).
     """
+    common = common_of(state)
     read = shown_as_read(state, waiting, reported.read_position) & ~may_be_skipped(state, waiting, reported)
-    counted = reported.since(interval.from_ts + SNAPSHOT_LAG_US).in_replay or 0
-    return max(int(np.count_nonzero(read)), counted if common_of(state)["connected"] == 1 else 0)
+    # What was sent after the snapshot may have been in replay at it. A single consumer was sent nothing.
+    sent_ts = 0 if common["connected"] == 1 else int(common["last_dispatch_ts"])
+    counted = reported.since(max(interval.from_ts, sent_ts) + SNAPSHOT_LAG_US).in_replay or 0
+    return max(int(np.count_nonzero(read)), counted - _perhaps_in_replay_for_others(state, waiting.owner[0]))
+
+
+def _perhaps_in_replay_for_others(state: Seen, consumer: int) -> int:
+    """How many entries may be in replay at most that another consumer than one, or nobody, owns."""
+    each = waiters(state), waiters(state, delayed=True), sent_from_replay(state)
+    return sum(int(np.count_nonzero(entries.owner != consumer)) for entries in each)
 
 
 def _blocked_hash(waiting: Waiters, whole: Blocked) -> Blocked:
