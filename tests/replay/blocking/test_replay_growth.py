@@ -112,6 +112,34 @@ def test_all_that_is_in_replay_is_for_the_only_consumer(alone: bool) -> None:
     assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed["stalled", "known_bug"] == alone
 
 
+@pytest.mark.parametrize(
+    ("in_replay", "sent_since", "grown"), [(105, False, True), (104, False, False), (105, True, False)]
+)
+def test_what_is_in_replay_for_nobody_else_is_for_the_consumer(in_replay: int, sent_since: bool, grown: bool) -> None:
+    """Of five entries that wait for 2, all may be there; of what was sent since the snapshot, it is not known."""
+    log = Log()
+    log.join(1, ranges=[(30_001, 59_999)])
+    log.join(2, ranges=[(0, 30_000)])
+    log.flow(1, 0)
+    log.flow(2, 1)
+    log.publish(0, LOW)
+    if not sent_since:
+        log.dispatch(2, 0, LOW)
+    for entry in range(1, 111):
+        log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1_000 + 60_000)
+    for entry in range(5):
+        log.publish((2, entry), LOW, deliver_at_ms=log.now_us // 1_000 + 60_000)
+    log.publish((3, 1), HIGH)
+    log.now_us += 1_200_000
+    log.snapshot(reported(1, available_permits=0), reported(2, available_permits=0), msg_in_replay=in_replay)
+    log.now_us += 20_000
+    if sent_since:
+        log.dispatch(2, 0, LOW)
+    log.publish((3, 2), HIGH)
+    found = replayed(log.rows, version="3.0.7", settings=SMALL_READS)
+    assert found.weighed["stalled", "known_bug"] == grown
+
+
 def test_two_waits_with_permits_between_them_are_not_one() -> None:
     log = _growing()
     log.publish((2, 1), HIGH)
