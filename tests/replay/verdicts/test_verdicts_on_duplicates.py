@@ -225,6 +225,35 @@ def test_what_waited_for_permits_was_in_replay_although_it_is_the_highest_that_w
     assert because in verdict.because
 
 
+@pytest.mark.parametrize(
+    ("at_first", "severity"),
+    [(((1, 1), (2, 0), (2, 2)), "known_bug"), (((1, 1), (2, 2), (2, 0)), "violation")],
+    ids=["each in order", "not in order"],
+)
+def test_the_second_read_sends_to_one_newcomer_what_the_first_sent_to_several(
+    at_first: tuple[tuple[int, int], ...], severity: str
+) -> None:
+    """A read orders what it sends to one consumer; which of them comes first is open."""
+    ring: dict[str, object] = {"subscriptionKeySharedUseConsistentHashing": True}
+    keys = (b"key-33", b"key-12", b"key-36")
+    log = Log()
+    log.join(1)
+    log.join(2)
+    for entry, key in enumerate(keys):
+        log.publish(entry, key)
+        log.dispatch(1 if entry == 1 else 2, entry, key)
+    log.redeliver(1, 1)
+    log.redeliver(2, 0, 2)
+    for consumer, entry in at_first:
+        log.dispatch(consumer, entry, keys[entry], count=1)
+    log.join(3)  # takes all three hashes over
+    for entry, key in enumerate(keys):
+        log.dispatch(3, entry, key, count=1)
+    replay = replayed(log.rows, version="3.0.7", settings=ring)
+    of_duplicates = [verdict for (rule, _), verdict in replay.verdicts.items() if rule == "early_duplicate"]
+    assert [verdict.severity for verdict in of_duplicates] == [severity] * 3
+
+
 @pytest.mark.parametrize(("together", "severity"), [(True, "known_bug"), (False, "violation")])
 def test_two_reads_that_overlap_send_to_several_consumers(together: bool, severity: str) -> None:
     """Entry 0 goes to 2 from replay, and 1, which is the highest, to 1."""

@@ -31,8 +31,8 @@ import org.apache.pulsar.common.api.proto.MessageMetadata;
  * A second observer of what a broker dispatches, which has nothing of the recorder: for each entry that goes to a consumer it
  * asks the broker itself which consumers have entries of that key among their pending acks, under the dispatcher's lock, in
  * the moment of the dispatch. A line of its file has {@code ledger_id}, {@code entry_id}, {@code key} and {@code consumer_name} of
- * a dispatch, the {@code holders}, which are the names of other consumers that have an entry of the key, and {@code again}: the
- * consumer has this entry already.
+ * a dispatch, the {@code holders}, which are the names of other consumers that have an entry of the key, {@code again}: the
+ * consumer has this entry already, and {@code elsewhere}: another consumer has it, or it is deleted at the cursor.
  */
 public final class Witness implements BrokerInterceptor {
     private static final String NAME = "witness";
@@ -76,8 +76,11 @@ public final class Witness implements BrokerInterceptor {
                 .map(Consumer::consumerName).sorted().toList();
         boolean again = holds(consumer, position);
         ofKey.computeIfAbsent(consumer, none -> new ArrayList<>()).add(position);
+        boolean elsewhere = dispatcher(subscription).getConsumers().stream()
+                .anyMatch(other -> other != consumer && holds(other, position))
+                || isDeleted(subscription, entry);
         write(Map.of("ledger_id", position.ledgerId(), "entry_id", position.entryId(), "key", metadata.getPartitionKey(),
-                "consumer_name", consumer.consumerName(), "holders", holders, "again", again));
+                "consumer_name", consumer.consumerName(), "holders", holders, "again", again, "elsewhere", elsewhere));
     }
 
     /** Its getter locks the subscription, which joins do before they lock the dispatcher: here it would be the other way round. */
@@ -96,6 +99,19 @@ public final class Witness implements BrokerInterceptor {
             Object pending = Consumer.class.getMethod("getPendingAcks").invoke(consumer);
             Method question = contains.computeIfAbsent(pending.getClass(), Witness::containsOf);
             return (boolean) question.invoke(pending, position.ledgerId(), position.entryId());
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** The interface of cursors has no such question in 3.0. */
+    private static boolean isDeleted(Subscription subscription, Entry entry) {
+        try {
+            Object cursor = ((PersistentSubscription) subscription).getCursor();
+            Method question = Stream.of(cursor.getClass().getMethods())
+                    .filter(method -> method.getName().equals("isMessageDeleted") && !method.isBridge())
+                    .findFirst().orElseThrow(() -> new IllegalStateException(cursor + " does not say what is deleted"));
+            return (boolean) question.invoke(cursor, entry.getPosition());
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }
