@@ -95,6 +95,7 @@ class KernelFinding(NamedTuple):
     other_ts: int = UNKNOWN  # the time of the other dispatch
     sent_before_to: int = NOBODY  # the receiver of the dispatch of the entry before
     sent_before_seq: int = UNKNOWN  # that dispatch
+    returned_by: int = NOBODY  # a consumer other than the holder that returned the entry since then
     read_ts: int = UNKNOWN  # since when the entry is READ; UNKNOWN: it was not
     receiver_sent_ts: int = UNKNOWN  # the last dispatch to the receiver before
     left_sent_seq: int = UNKNOWN  # the last dispatch of an entry of the hash that a leaver had held

@@ -106,15 +106,19 @@ def _given_back(
 ) -> FindingVerdict | None:
     """The verdict on what a consumer gave back after overlapping reads had sent it to another one, too; None: none did.
 
-    It is pending at both (contract 6.6). When the first one leaves, the broker sends it again although the second holds
-    it.
+    It is pending at both (contract 6.6). When the first one leaves, or returns it, the broker sends it again although
+    the second holds it.
     """
     first, known = first_holders.get(finding.other_seq, NOBODY), context.bugs_with("sent_by_two_replay_reads")
     if not known or first in (NOBODY, finding.other_consumer):
         return None
-    if not context.has_left_between(first, finding.other_seq, finding.seq):
+    if finding.returned_by == first:
+        gave_back = "has returned it"
+    elif context.has_left_between(first, finding.other_seq, finding.seq):
+        gave_back = "has left"
+    else:
         return None
-    because = f"{context.names.spoken(first)}, to which the first of two overlapping reads sent it, has left"
+    because = f"{context.names.spoken(first)}, to which the first of two overlapping reads sent it, {gave_back}"
     return FindingVerdict("known_bug", context.exception("E17"), known, because)
 
 

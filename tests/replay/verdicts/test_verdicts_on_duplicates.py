@@ -338,9 +338,12 @@ def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> Non
         assert verdict.severity == severity
 
 
-@pytest.mark.parametrize(("leaves", "severity"), [(1, "known_bug"), (4, "not_provable")])
-def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(leaves: int, severity: str) -> None:
-    """It is pending at 1 and at 2, and goes to 3 when 1 leaves; when 4 leaves, nobody gives it back."""
+@pytest.mark.parametrize(
+    ("by", "leaves", "severity"),
+    [(1, True, "known_bug"), (4, True, "not_provable"), (1, False, "known_bug"), (4, False, "violation")],
+)
+def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(by: int, leaves: bool, severity: str) -> None:
+    """It is pending at 1 and at 2, and goes to 3 when 1 leaves or returns it; 4 has nothing to give back."""
     log = Log()
     log.join(1)
     log.join(4)
@@ -355,6 +358,10 @@ def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(leaves: int
         log.dispatch(2, entry, HIGH, count=1)
     log.join(3)
     log.now_us += 1_000_000
-    log.leave(leaves)
-    again = log.dispatch(3, 0, HIGH, count=1)
-    assert replayed(log.rows, version="3.0.7").verdicts["early_duplicate", again].severity == severity
+    if leaves:
+        log.leave(by)
+    else:
+        log.redeliver(by, 0)
+    again = log.dispatch(3, 0, HIGH, count=1 if leaves else 2)
+    replay = replayed(log.rows, version="3.0.7")
+    assert replay.verdicts["early_duplicate", again].severity == severity
