@@ -53,14 +53,9 @@ def _refused(state: Seen, consumer: int, interval: Interval) -> Waiters:
     """The entries not yet due that are in replay once they are read, and not with the tracker of delayed entries.
 
     While their owner has no permits, the dispatcher refuses them before it looks at their delay (contract 4.11, 4.13).
-    A change of members ends the interval, but not what it is that keeps the consumer from being sent anything.
     """
     delayed = waiters(state, delayed=True)
-    unserved_ts = int(state.waits.consumers.view(np.ndarray)[consumer]["unserved_since_ts"])
-    owned_ts = state.hashes.view(np.ndarray)["free_ts"][delayed.hash_at]
-    refused = (unserved_ts > 0) & (delayed.since_ts > np.maximum(owned_ts, unserved_ts))
-    refused |= delayed.since_seq > interval.from_seq
-    return delayed.where((delayed.owner == consumer) & ~delayed.drains & refused)
+    return delayed.where((delayed.owner == consumer) & ~delayed.drains & (delayed.since_seq > interval.from_seq))
 
 
 def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Reported) -> int:
