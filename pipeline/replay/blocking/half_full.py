@@ -8,6 +8,7 @@ when it was not.
 
 from typing import Final
 
+from dispatch_audit.pipeline.replay.blocking.durations import unserved_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, OF_SUBSCRIPTION
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
@@ -21,14 +22,38 @@ OF_SUBSCRIPTION_MIN: Final = 20
 
 @compiled
 def note_half_full_consumer(state: SeenByBlocking, consumer: int, ts: int) -> None:
-    """Notes when a consumer reaches what may be its limit, and half of it; called after every change of its count."""
+    """Notes when a consumer reaches what may be its limit, and half of it; called after every change of its count.
+
+    Only an acknowledgement unblocks it, so a limit that is raised meanwhile does not (4.14).
+    """
     waits, least = state.waits.consumers, _least_of_consumer(state, consumer)
     counted = state.consumers[consumer].unacked + state.consumers[consumer].uncounted
     if 0 < least <= counted:
         waits[consumer].half_full = 1
-    elif waits[consumer].half_full == 1 and (least == 0 or 2 * counted <= least):
-        waits[consumer].half_full = 0
-        waits[consumer].half_full_ts = ts
+    elif waits[consumer].half_full == 1:
+        given_up = counted < waits[consumer].half_full_count
+        if least == 0 or (given_up and 2 * counted <= least):
+            waits[consumer].half_full = 0
+            waits[consumer].half_full_ts = ts
+    waits[consumer].half_full_count = counted
+
+
+@compiled
+def note_perhaps_blocked(state: SeenByBlocking, consumer: int, messages: int, ts: int) -> None:
+    """Counts a pause of a consumer as time in which the broker did not read for it; call before it is sent something.
+
+    A limit that no row says may have blocked it since its last message if it has given up half of what it held then,
+    which is what unblocks it.
+    """
+    of, waits = state.consumers[consumer], state.waits.consumers
+    counted, held = of.unacked + of.uncounted, waits[consumer].sent_count
+    unserved = unserved_us(state, consumer, ts)
+    if 0 < _least_of_consumer(state, consumer) <= held and 2 * counted <= held and of.gave_up_ts > of.sent_ts:
+        more = max(of.gave_up_ts - of.sent_ts - (unserved - waits[consumer].sent_unserved_us), 0)
+        waits[consumer].unserved_us += more
+        unserved += more
+    waits[consumer].sent_count = counted + messages
+    waits[consumer].sent_unserved_us = unserved
 
 
 @compiled

@@ -121,6 +121,17 @@ def note_early(state: State, slot: int, ts_us: int, tick_us: int) -> None:
     # `due_ts` is one tick after its time, and the broker may send it one tick before.
     if entries[slot].due_ts != UNKNOWN and ts_us < entries[slot].due_ts - 2 * tick_us:
         entries[slot].marks |= Mark.SENT_EARLY
+        state.common[0].sent_early_until_ts = max(state.common[0].sent_early_until_ts, entries[slot].due_ts)
+
+
+@compiled
+def recall_delay(state: State, slot: int, ts_us: int) -> None:
+    """Marks an entry that is sent, and was forgotten, as perhaps one that was sent early before a reset and deleted.
+
+    Then the new dispatcher delays it, if delayed delivery is on again.
+    """
+    if ts_us <= state.common[0].sent_early_until_ts and state.common[0].delays != DELAYS_OFF:
+        state.entries[slot].marks |= Mark.SENT_EARLY
 
 
 @compiled
@@ -129,14 +140,15 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     entries, hashes, waits = state.entries, state.hashes, state.waits.consumers
     at = entries[slot].hash_at
     owner = hashes[at].owner
-    # One that an administrator may have skipped need not be sent (E6).
-    marks = entries[slot].marks & (Mark.WAITING | Mark.DUE | Mark.SENT | Mark.MAYBE_SKIPPED)
-    if marks != Mark.WAITING | Mark.DUE or hashes[at].away == 1 or owner < 0:
+    # One that an administrator may have skipped need not be sent (E6), nor one that the broker has not read yet.
+    marks = entries[slot].marks & (Mark.WAITING | Mark.DUE | Mark.SENT | Mark.MAYBE_SKIPPED | Mark.READ)
+    if marks != Mark.WAITING | Mark.DUE | Mark.READ or hashes[at].away == 1 or owner < 0:
         return
     # For one that is blocked on unacknowledged messages the broker does not read (4.14).
     if waits[owner].cause != Cause.READY or state.consumers[owner].blocked == 1:
         return
-    from_ts = max(entries[slot].due_ts, hashes[at].free_ts, waits[owner].cause_ts, state.consumers[owner].unblocked_ts)
+    due_ts = max(entries[slot].due_ts, entries[slot].read_ts)
+    from_ts = max(due_ts, hashes[at].free_ts, waits[owner].cause_ts, state.consumers[owner].unblocked_ts)
     if point.ts_us - from_ts >= longest_us:
         since = TracePoint(entries[slot].due_seq, from_ts)
         report_starved(state, out, at, slot, since, point, ended_by, 0)

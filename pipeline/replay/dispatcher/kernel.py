@@ -5,10 +5,17 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 """
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
+from dispatch_audit.pipeline.replay.blocking.half_full import note_perhaps_blocked
 from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
-from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_delay, note_early, note_overdue
+from dispatch_audit.pipeline.replay.dispatcher.delays import (
+    end_delays,
+    note_delay,
+    note_early,
+    note_overdue,
+    recall_delay,
+)
 from dispatch_audit.pipeline.replay.dispatcher.entries import (
     note_delivery,
     recall_delivery,
@@ -223,6 +230,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
             entries[slot].marks = Mark.ACKED | Mark.PASSED if skipped else Mark.ACKED | Mark.SENT
         else:
             note_without_publish(state, slot)
+            recall_delay(state, slot, events.ts_us[i])
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
     if anew and common[0].resetting == NO_RESET:
         recall_delivery(state, slot)
@@ -263,6 +271,7 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     entries, consumer, policy = state.entries, sent.consumer, rows.policy
     point = TracePoint(sent.seq, sent.ts_us)
     note_abort(state, slot)
+    note_perhaps_blocked(state, consumer, entries[slot].messages, sent.ts_us)
     vague = _perhaps_returned(state, slot, sent, policy)
     check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
     if state.common[0].resetting == NO_RESET:

@@ -45,6 +45,7 @@ CONSUMER_WAIT = RecordKind(
         "former": 0,  # the value of `cause` before that
         "unserved_since_ts": 0,  # since when the broker has not read for it; 0: it does
         "half_full": 0,  # it holds more than half of what may be its limit, so a limit that no row says may block it
+        "half_full_count": 0,  # what the broker counts as unacknowledged, at least, for `half_full`
         "counts_more": 0,  # so many messages more than rows show it has unacknowledged, by snapshots (E6, F10)
         "recent": 0,  # it joined recently and gets no new entries (3.x and classic)
     },
@@ -52,7 +53,9 @@ CONSUMER_WAIT = RecordKind(
         "cause_seq": 0,
         "cause_ts": 0,
         "unavailable_us": 0,  # the time in which it could be sent nothing, without the open interval
-        "unserved_us": 0,  # that in which the broker did not read for it, without the open one
+        "unserved_us": 0,  # that in which the broker did not, or perhaps not, read for it, without the open one
+        "sent_count": 0,  # what the broker counted as unacknowledged, at least, when it was sent its last message
+        "sent_unserved_us": 0,  # `unserved_us` then, with the open interval
         "half_full_ts": 0,  # until when it was last half full
     },
 )

@@ -272,6 +272,7 @@ COMMON = RecordKind(
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held
         "skip_until_ts": UNKNOWN,  # entries that were published up to then may have been skipped
         "delays": DELAYS_ON,  # whether the broker heeds delayed delivery: DELAYS_ON, ...
+        "sent_early_until_ts": 0,  # by when the last entry is due that was sent early: delayed delivery was off
         "delays_in_doubt": 0,  # a delayed entry was published while trace.json alone said that they are off
     },
 )

@@ -172,6 +172,8 @@ def late_first(
     """
     if finding.marks & Mark.UNPUBLISHED != 0 and "E2" in context.exceptions:
         return not_provable("its publish is not in the trace, so it may have been delayed (E2)")
+    if finding.marks & Mark.SENT_EARLY != 0 and "E2" in context.exceptions:
+        return not_provable("delayed delivery was off when it may have been sent before, and may delay it now (E2)")
     overtaking = overtakings.get(finding.other_seq)
     if overtaking is None:
         return unexplained("no row shows that this entry waited when the later one was sent")
