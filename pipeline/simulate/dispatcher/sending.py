@@ -114,9 +114,8 @@ class Sender:
         # What the guard refuses was charged before, and is not given back (contract 3.7).
         consumer.sent(len(positions), messages)
         state.total_permits -= messages
-        state.unacked += messages
-        if state.unacked >= state.unacked_limit:
-            state.blocked_on_unacked = True
+        # Also what is sent ends the block where the limit was raised meanwhile; a read follows in any case.
+        state.count_unacked(messages)
         if state.rates is not None:
             self._charge(positions, messages)
         for position in refused:
