@@ -465,6 +465,21 @@ def test_what_a_replay_read_sent_may_be_in_replay_once_more(in_replay: bool, exp
     assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=3) == [expected]
 
 
+def test_another_look_ahead_limit_takes_along_what_the_former_one_leaves_open() -> None:
+    """Delayed entries may have filled replay up to the limit of four, until it is a hundred."""
+    log = two(permits=(1, 1_000))
+    name = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
+    say(log, **{name: 4, PER_CONSUMER: 0})
+    hold(log, 1)
+    for entry in range(1, 5):
+        log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1000 + 60_000)
+    log.publish(5, LOW)
+    log.now_us += 3 * SECOND_US
+    say(log, **{name: 100})
+    log.dispatch(2, 5, LOW)
+    assert unshown(log) == ["not_provable look_ahead_limit"]
+
+
 def test_what_is_due_was_not_read_before_what_comes_in_front_of_it() -> None:
     """The broker would have had to read, and send, the entry of consumer 2 to read the others and find out a delay."""
     log = two(permits=(1, 1_000))

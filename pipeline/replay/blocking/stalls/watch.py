@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_findin
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_JOIN, BY_LEAVE, BY_RESET
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_JOIN, BY_LEAVE, BY_RESET, BY_SETTINGS
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
@@ -153,11 +153,12 @@ class StallWatch:
             if explained:
                 # What explains the rest of the time does not explain the time before.
                 return [before, *self._rest(found, before, interval)]
-            kind, moved = kind_of(before), before.span.ended_by in (BY_JOIN, BY_LEAVE)
-            doubted = not kind.joins_known or (moved and not kind.provable)
+            kind, changed = kind_of(before), before.span.ended_by in (BY_JOIN, BY_LEAVE, BY_SETTINGS)
+            doubted = not kind.joins_known or (changed and not kind.provable)
             if interval.to_ts - before.span.to_ts < self._threshold_us and doubted:
                 # The acknowledgement that ends the stall releases who may have joined recently; a consumer that leaves,
-                # or loses its hashes to one that joins, takes with it the limit that may have held it up.
+                # or loses its hashes to one that joins, takes with it the limit that may have held it up, and so does
+                # another limit that is set.
                 found = before
         if found is None:
             return skipped
