@@ -68,7 +68,9 @@ def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Repo
     # What was sent after the snapshot may have been in replay at it. A single consumer was sent nothing.
     sent_ts = 0 if common["connected"] == 1 else int(common["last_dispatch_ts"])
     counted = reported.since(max(interval.from_ts, sent_ts) + SNAPSHOT_LAG_US).in_replay or 0
-    return max(int(np.count_nonzero(read)), counted - _perhaps_in_replay_for_others(state, waiting.owner[0]))
+    shown = int(np.count_nonzero(read))
+    # All entries are looked at only if that can make it more.
+    return shown if counted <= shown else max(shown, counted - _perhaps_in_replay_for_others(state, waiting.owner[0]))
 
 
 def _perhaps_in_replay_for_others(state: Seen, consumer: int) -> int:
