@@ -215,6 +215,21 @@ def one_waiting() -> Log:
     return log
 
 
+def two(*, permits: tuple[int, int] = (1_000, 1_000)) -> Log:
+    """Consumers 1 and 2 with permits; 1 owns HIGH and HIGHEST, 2 owns LOW and LOWEST."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.flow(1, permits[0])
+    log.flow(2, permits[1])
+    return log
+
+
+def say(log: Log, **settings: int) -> None:
+    """Writes that the settings have these values from here on."""
+    log.write("settings", settings={name: json.dumps(value) for name, value in settings.items()})
+
+
 def send(log: Log, entries: Iterable[int]) -> list[int]:
     """Publishes entries and sends each to consumer 1; returns the seqs of the dispatches."""
     seqs = []
@@ -414,6 +429,11 @@ class Replay:
     def waits_of(self, scope: str, cause: str | None = None) -> list[Wait]:
         """Those of one scope, and of one cause if one is named."""
         return [wait for wait in self.waits if wait.scope == scope and cause in (None, wait.cause)]
+
+    @property
+    def passed_heads(self) -> list[str]:
+        """The first waiting entry of each hash that is `passed_over`, as text."""
+        return [str(seen.head) for seen in self.passed_over]
 
     @property
     def passed_over(self) -> list[PassedOver]:

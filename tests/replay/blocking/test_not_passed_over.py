@@ -1,35 +1,15 @@
 """When an entry that waits was not passed over: its owner may have been blocked, or the broker had not read it."""
 
-import json
-
 import pytest
-from local_replay import HIGH, HIGHEST, LOW, LOWEST, Log, replayed
+from local_replay import HIGH, HIGHEST, LOW, LOWEST, Log, replayed, say, two
 
 SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
 
 
-def two() -> Log:
-    """Two consumers with permits; 1 owns HIGH and HIGHEST, 2 owns LOW and LOWEST."""
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 1_000)
-    log.flow(2, 1_000)
-    return log
-
-
-def say(log: Log, limit: int) -> None:
-    log.write("settings", settings={PER_CONSUMER: json.dumps(limit)})
-
-
 def send(log: Log, consumer: int, entry: int, key: bytes) -> None:
     log.publish(entry, key)
     log.dispatch(consumer, entry, key)
-
-
-def heads(log: Log) -> list[str]:
-    return [str(seen.head) for seen in replayed(log.rows).passed_over]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +23,7 @@ def test_a_pause_that_ends_at_half_of_what_was_held_may_be_that_of_a_limit(
     """Consumer 1 is sent something each second, in a moment in which it holds six; it gives some up before the next."""
     log = two()
     if said:
-        say(log, 1_000)
+        say(log, **{PER_CONSUMER: 1_000})
     log.publish(0, HIGH)
     held = []
     for entry in range(1, 30):
@@ -54,28 +34,28 @@ def test_a_pause_that_ends_at_half_of_what_was_held_may_be_that_of_a_limit(
             log.ack(1, *held[:given_up])
             held = held[given_up:]
     log.dispatch(1, 0, HIGH)
-    assert heads(log) == found
+    assert replayed(log.rows).passed_heads == found
 
 
 @pytest.mark.parametrize(("skips", "found"), [(True, []), (False, ["(1, 4)"])])
 def test_who_was_at_its_limit_stays_blocked_while_the_limit_is_raised(skips: bool, found: list[str]) -> None:
     """What was skipped while it was held counts on, so no acknowledgement unblocks it (4.14, E6)."""
     log = two()
-    say(log, 4)
+    say(log, **{PER_CONSUMER: 4})
     for entry in range(4):
         send(log, 1, entry, HIGH)
     if skips:
         log.reset("skip")
         log.now_us += SECOND_US
     log.ack(1, 0, 1, 2, 3)
-    say(log, 8)
+    say(log, **{PER_CONSUMER: 8})
     log.publish(4, HIGH)
     for entry in range(5, 11):
         send(log, 2, entry, LOW)
         log.ack(2, entry)
         log.now_us += SECOND_US // 2
     log.dispatch(1, 4, HIGH)
-    assert heads(log) == found
+    assert replayed(log.rows).passed_heads == found
 
 
 @pytest.mark.parametrize(("read", "found"), [(True, ["(1, 6)"]), (False, [])])
@@ -95,4 +75,4 @@ def test_a_delayed_entry_that_is_due_is_not_passed_over_before_it_is_read(read: 
         log.dispatch(2, 7, LOWEST)
     send(log, 2, 8, LOWEST)
     log.dispatch(2, 6, LOW)
-    assert heads(log) == found
+    assert replayed(log.rows).passed_heads == found

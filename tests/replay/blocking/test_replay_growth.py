@@ -1,7 +1,7 @@
 """Replay that grows without a limit while one consumer can be sent nothing (contract 6.2, F6; #23200, #26677)."""
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, Log, Replay, replayed, reported
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, Log, Replay, replayed, reported, two
 
 CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
 SMALL_READS = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
@@ -9,11 +9,7 @@ SMALL_READS = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
 
 def _behind_a_slow_consumer(entries: int, version: str, settings: dict[str, object], after_us: int = 0) -> Replay:
     """Consumer 1 has no permits; whatever it is to get goes into replay, and 2 is sent what comes after it."""
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 0)
-    log.flow(2, 1_000)
+    log = two(permits=(0, 1_000))
     log.now_us += 1_000_000
     for entry in range(entries):
         log.publish(entry, HIGH)
@@ -173,11 +169,7 @@ def test_what_may_have_been_skipped_is_not_in_replay_any_more() -> None:
 
 
 def test_growth_is_found_although_others_get_what_waits_before_the_wait_is_over() -> None:
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.flow(1, 0)
-    log.flow(2, 1_000)
+    log = two(permits=(0, 1_000))
     for entry in range(100):
         log.publish(entry, HIGH)
     log.publish(100, HIGHEST)

@@ -15,6 +15,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.bookkeeper.mledger.Entry;
 import org.apache.pulsar.broker.PulsarService;
@@ -44,8 +45,8 @@ public final class Witness implements BrokerInterceptor {
 
     /** Positions that each consumer was sent, of each key; those that it has given back or acknowledged leave when they are seen. */
     private final Map<String, Map<Consumer, List<Position>>> sent = new HashMap<>();
-    /** The question whether it has a position, for each class of pending acks. */
-    private final Map<Class<?>, Method> contains = new HashMap<>();
+    /** The question whether it has a position, for each class of pending acks and of cursors. */
+    private final Map<Class<?>, Method> questions = new HashMap<>();
     private Writer file;
 
     /** Settings of a broker that loads it beside the recorder; it writes a file. */
@@ -71,14 +72,14 @@ public final class Witness implements BrokerInterceptor {
         // What it was sent itself may become pending only after this call; what others were sent is pending, or was.
         ofKey.forEach((other, positions) -> positions.removeIf(held -> other != consumer && !holds(other, held)));
         ofKey.values().removeIf(List::isEmpty);
-        List<String> holders = dispatcher(subscription).getConsumers().stream()
-                .filter(other -> other != consumer && ofKey.containsKey(other))
+        List<Consumer> others = dispatcher(subscription).getConsumers().stream().filter(other -> other != consumer).toList();
+        List<String> holders = others.stream().filter(ofKey::containsKey)
                 .map(Consumer::consumerName).sorted().toList();
         boolean again = holds(consumer, position);
         ofKey.computeIfAbsent(consumer, none -> new ArrayList<>()).add(position);
-        boolean elsewhere = dispatcher(subscription).getConsumers().stream()
-                .anyMatch(other -> other != consumer && holds(other, position))
-                || isDeleted(subscription, entry);
+        // The interface of cursors has no such question in 3.0.
+        boolean elsewhere = others.stream().anyMatch(other -> holds(other, position))
+                || ask(((PersistentSubscription) subscription).getCursor(), Set.of("isMessageDeleted"), entry.getPosition());
         write(Map.of("ledger_id", position.ledgerId(), "entry_id", position.entryId(), "key", metadata.getPartitionKey(),
                 "consumer_name", consumer.consumerName(), "holders", holders, "again", again, "elsewhere", elsewhere));
     }
@@ -94,34 +95,27 @@ public final class Witness implements BrokerInterceptor {
         }
     }
 
+    /** Pending acks are of another class before 4.0, with another name for the question. */
     private boolean holds(Consumer consumer, Position position) {
         try {
             Object pending = Consumer.class.getMethod("getPendingAcks").invoke(consumer);
-            Method question = contains.computeIfAbsent(pending.getClass(), Witness::containsOf);
-            return (boolean) question.invoke(pending, position.ledgerId(), position.entryId());
+            return ask(pending, Set.of("contains", "containsKey"), position.ledgerId(), position.entryId());
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }
     }
 
-    /** The interface of cursors has no such question in 3.0. */
-    private static boolean isDeleted(Subscription subscription, Entry entry) {
+    private boolean ask(Object asked, Set<String> names, Object... arguments) {
         try {
-            Object cursor = ((PersistentSubscription) subscription).getCursor();
-            Method question = Stream.of(cursor.getClass().getMethods())
-                    .filter(method -> method.getName().equals("isMessageDeleted") && !method.isBridge())
-                    .findFirst().orElseThrow(() -> new IllegalStateException(cursor + " does not say what is deleted"));
-            return (boolean) question.invoke(cursor, entry.getPosition());
+            return (boolean) questions.computeIfAbsent(asked.getClass(), of -> question(of, names)).invoke(asked, arguments);
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }
     }
 
-    /** Pending acks are of another class before 4.0, with another name for the question. */
-    private static Method containsOf(Class<?> pending) {
-        return Stream.of(pending.getMethods())
-                .filter(method -> method.getName().equals("contains") || method.getName().equals("containsKey"))
-                .findFirst().orElseThrow(() -> new IllegalStateException(pending + " does not say what it has"));
+    private static Method question(Class<?> asked, Set<String> names) {
+        return Stream.of(asked.getMethods()).filter(method -> names.contains(method.getName()) && !method.isBridge())
+                .findFirst().orElseThrow(() -> new IllegalStateException(asked + " has no method of " + names));
     }
 
     private void write(Map<String, Object> line) {
