@@ -203,7 +203,7 @@ class BlockingMonitor:
                 sent,
                 ended,
                 self.reports.last.since(interval.from_ts),
-                self.recent.held_back(state),
+                self.recent.held_back(state, self.reports.last),
                 self._thresholds.stall_threshold_us,
                 self.limits,
                 self._pauses_at,

@@ -14,8 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
+from dispatch_audit.pipeline.replay.blocking.attribution import (
+    Blocked,
+    Interval,
+    are_after,
+    are_before,
+    oldest,
+    waiters,
+)
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
@@ -25,6 +33,7 @@ from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 _NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
 
@@ -74,10 +83,11 @@ class RecentlyJoined:
         """The indexes of the consumers in the state."""
         return frozenset(waiting.place for waiting in self._waiting)
 
-    def held_back(self, state: Seen) -> HeldBack:
+    def held_back(self, state: Seen, reported: Reported) -> HeldBack:
         """The facts about them that decide why nothing was sent."""
         unacked = _unacked(state) if self._waiting else np.empty(0, np.int64)
-        held = [waiting for waiting in self._waiting if not _all_maybe_skipped(state, unacked, waiting.until)]
+        skipped = _maybe_skipped(state, unacked, reported)
+        held = [waiting for waiting in self._waiting if not _all(skipped, are_before(state, unacked, waiting.until))]
         until = tuple((waiting.place, waiting.until) for waiting in held)
         holder, root = (held[0].holder, held[0].root) if held else (NOBODY, _NO_ENTRY)
         # Where an administrator may have skipped all that holds one back, it may be released, or be held back still.
@@ -208,11 +218,17 @@ def _unacked(state: Seen) -> NDArray[np.intp]:
     return np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0))
 
 
-def _all_maybe_skipped(state: Seen, unacked: NDArray[np.intp], until: Position) -> bool:
-    """Whether some entries that are not acknowledged are before a position, and may all have been skipped."""
-    before = unacked[are_before(state, unacked, until)]
-    marks: Any = state.entries.view(np.ndarray)["marks"][before]
-    return before.size > 0 and bool((marks & Mark.MAYBE_SKIPPED != 0).all())
+def _maybe_skipped(state: Seen, unacked: NDArray[np.intp], reported: Reported) -> NDArray[np.bool_]:
+    """Whether each entry that is not acknowledged may have been skipped, as far as rows and snapshots show."""
+    marks: Any = state.entries.view(np.ndarray)["marks"][unacked]
+    skipped: NDArray[np.bool_] = marks & Mark.MAYBE_SKIPPED != 0
+    reached = reported.mark_delete_since(int(common_of(state)["skip_begun_ts"]))
+    return skipped if reached is None else skipped & ~are_after(state, unacked, reached)
+
+
+def _all(skipped: NDArray[np.bool_], before: NDArray[np.bool_]) -> bool:
+    """Whether some entries are before a position, and may all have been skipped."""
+    return bool(before.any() and skipped[before].all())
 
 
 def _next_of_mark_delete(state: Seen) -> Position:

@@ -370,6 +370,9 @@ class Dispatcher:
         state = self._state
         self.monitor.reported(state, snapshot, self.consumers.of)
         look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
+        if snapshot.read_position is not None:
+            common = record_of(state.common, COMMON)
+            common["reported_read_ledger"], common["reported_read_entry"] = snapshot.read_position
         for index, consumer in self.consumers.known_in(snapshot):
             record = record_of(state.consumers, CONSUMER, index)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)

@@ -122,6 +122,7 @@ def rewind(state: State) -> None:
     entries, common = state.entries, state.common
     common[0].total_vague = 0
     common[0].highest_dispatched_ledger = UNKNOWN
+    common[0].reported_read_ledger = UNKNOWN
     common[0].in_replay = 0
     for at in range(state.hashes.size):
         state.hashes[at].top_ledger = UNKNOWN

@@ -59,6 +59,9 @@ def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> in
         found[row].returned_by = of_entry.named_by
     if of_entry.marks & Mark.READ != 0:
         found[row].read_ts = of_entry.read_ts
+    common = state.common
+    reported = common[0].reported_read_ledger, common[0].reported_read_entry
+    found[row].reported_read = (sent.ledger, sent.entry) < reported
     found[row].receiver_sent_ts = state.consumers[sent.consumer].sent_ts
     found[row].left_sent_seq = of_hash.left_sent_seq
     return row

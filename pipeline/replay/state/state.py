@@ -247,6 +247,8 @@ COMMON = RecordKind(
         "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
         "highest_dispatched_ledger": UNKNOWN,  # since the last restart; UNKNOWN before the first
         "highest_dispatched_entry": 0,
+        "reported_read_ledger": UNKNOWN,  # the read position of the last snapshot since then; UNKNOWN: none says it
+        "reported_read_entry": 0,
         "ack_sets": 0,  # what ack sets do: SETS_IGNORED, SETS_DELETE, SETS_COUNT
         "last_dispatch_seq": 0,  # the last dispatch
         "last_dispatch_ts": 0,

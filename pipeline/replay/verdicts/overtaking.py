@@ -98,11 +98,11 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
 
     The entry was in replay before the older one returned to it, so it had been read and put back. It had certainly been
     read if a later entry was sent. Otherwise it may have been read if its hash had to wait: the hash drained, or may
-    have drained, or its consumer had no permits, or a replay read sent the older entry itself. And all that a normal
-    read brings is put back if entries of a leaver enter replay meanwhile, below those that were there (4.10). It does
-    not matter whether that was before the entry was published, as long as entries of the hash waited ever since: what a
-    normal read brings is put back while others of its hash are in replay (4.11). Rows do not show the remaining
-    condition, a position in replay below both.
+    have drained, or its consumer had no permits, or a replay read sent the older entry itself, or a snapshot shows that
+    the broker had read further. And all that a normal read brings is put back if entries of a leaver enter replay
+    meanwhile, below those that were there (4.10). It does not matter whether that was before the entry was published,
+    as long as entries of the hash waited ever since: what a normal read brings is put back while others of its hash are
+    in replay (4.11). Rows do not show the remaining condition, a position in replay below both.
     """
     since_us = finding.ts_us - finding.other_since_ts
     unseen = finding.marks & Mark.UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
@@ -124,7 +124,7 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
     short = context.was_short_since(finding.other_consumer, since_ts)
     discarded = context.left_between(since_seq, finding.other_since_seq, but_for=finding.other_consumer)
     in_doubt = owners.about(finding.hash, since_seq, finding.seq) is not None
-    if unseen or waited or drained or short or discarded or in_doubt:
+    if unseen or waited or drained or short or discarded or in_doubt or finding.reported_read:
         because = (
             f"{entered}; if this entry already waited there, which no row shows, a replay read may have had it in "
             "flight (E7)"

@@ -245,11 +245,14 @@ def test_a_snapshot_shows_that_more_was_read_before_a_join_than_was_sent(
     assert [seen.head for seen in _replay(log).passed_over] == found
 
 
-@pytest.mark.parametrize(("skips", "weighed"), [(False, {}), (True, {("stalled", "not_provable"): 1})])
+@pytest.mark.parametrize(
+    ("skips", "reached", "found"),
+    [(False, None, []), (True, None, ["not_provable"]), (True, "1:1", ["violation"]), (True, "1:0", [])],
+)
 def test_what_an_administrator_may_have_skipped_holds_back_nobody_for_certain(
-    skips: bool, weighed: dict[tuple[str, str], int]
+    skips: bool, reached: str | None, found: list[str]
 ) -> None:
-    """Mark-delete may have been moved past it; no row says how far (contract 5.10)."""
+    """Mark-delete may have been moved past it; no row says how far (contract 5.10), but a snapshot may."""
     log = _held(0, 1)
     for consumer in (1, 2):
         if consumer == 2:
@@ -257,8 +260,11 @@ def test_what_an_administrator_may_have_skipped_holds_back_nobody_for_certain(
         log.flow(consumer, 100)
     if skips:
         log.reset("skip")
-    log.now_us += SECOND
+    log.now_us += 2 * SECOND
+    if reached is not None:
+        log.snapshot(mark_delete_position=reached, read_position="1:2")
     _waiting(log, (2, LOW), (3, LOW))
     log.now_us += 2 * SECOND
     log.dispatch(2, 2, LOW)
-    assert replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed == weighed
+    weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
+    assert weighed == {("stalled", severity): 1 for severity in found}

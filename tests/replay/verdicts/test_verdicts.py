@@ -231,6 +231,28 @@ def test_a_read_brings_more_than_the_consumer_that_left_had_permits_for(permits:
     assert verdict_on(replayed(log.rows), "redelivery_order", sent)[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("read_position", "rewound", "expected"),
+    [("1:2", False, "not_provable"), ("1:1", False, "violation"), ("1:2", True, "violation")],
+)
+def test_a_snapshot_shows_what_was_read_and_put_back(read_position: str, rewound: bool, expected: str) -> None:
+    log = Log()
+    if not rewound:
+        log.join(1)
+        log.join(2)
+    log.publish(0, HIGH)
+    log.publish(1, HIGH)
+    log.snapshot(read_position=read_position)
+    if rewound:
+        log.reset("seek")
+        log.join(1)
+        log.join(2)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    sent = log.dispatch(2, 1, HIGH)
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent)[0] == expected
+
+
 @pytest.mark.parametrize(("another_waits", "expected"), [(True, "not_provable"), (False, "violation")])
 def test_a_read_brings_what_has_to_wait_behind_another_entry_of_its_hash(another_waits: bool, expected: str) -> None:
     log = Log()

@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import READ_US
 
 LONG_AGO_US: Final = -NEVER
 
@@ -59,6 +60,11 @@ class Reported(NamedTuple):
     def read_since(self, since_us: int) -> Position | None:
         """The read position that snapshots have shown since a time; None: none shows one for so long."""
         return self.read_position if self.stands_us <= since_us else None
+
+    def mark_delete_since(self, skip_us: int) -> Position | None:
+        """The mark-delete position that a snapshot showed after an administrator had moved it; None: none did."""
+        # READ_US is also more than a snapshot takes.
+        return self.mark_delete if self.position_us > skip_us + READ_US else None
 
     def since(self, since_us: int) -> "Reported":
         """What was reported at a time or later."""

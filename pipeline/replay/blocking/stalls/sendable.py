@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 Mask = NDArray[np.bool_]
 
@@ -123,10 +123,8 @@ def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
         # The row of a publish may come after that of the skip. What was sent is marked if it was sent before the skip.
         unsent = entries["marks"][waiting.slot] & Mark.SENT == 0
         skipped |= unsent & (waiting.since_ts <= common["skip_until_ts"] + common["publish_skew_us"])
-    # READ_US is also more than a snapshot takes.
-    if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:
-        skipped &= ~are_after(state, waiting.slot, reported.mark_delete)
-    return skipped
+    reached = reported.mark_delete_since(int(common["skip_begun_ts"]))
+    return skipped if reached is None else skipped & ~are_after(state, waiting.slot, reached)
 
 
 def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
