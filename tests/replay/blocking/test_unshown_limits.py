@@ -110,6 +110,26 @@ def test_delayed_entries_of_who_has_no_permits_may_be_in_replay(delayed: int, ex
     assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=4) == [expected]
 
 
+@pytest.mark.parametrize("acked", [True, False])
+def test_delayed_entries_of_a_hash_that_drained_may_have_been_in_replay(acked: bool) -> None:
+    """Its former holder acknowledges just before the stall ends, or not."""
+    log = Log()
+    log.join(1)
+    log.flow(1, 1_000)
+    log.publish(0, LOW)
+    log.dispatch(1, 0, LOW)
+    log.join(2)
+    log.flow(2, 1_000)
+    for entry in range(1, 5):
+        log.publish(entry, LOW, deliver_at_ms=log.now_us // 1000 + 60_000)
+    log.publish(5, HIGH)
+    log.now_us += 3 * SECOND_US
+    if acked:
+        log.ack(1, 0)
+    log.dispatch(1, 5, HIGH)
+    assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=4) == ["not_provable look_ahead_limit"]
+
+
 @pytest.mark.parametrize(("in_replay", "doubted"), [(100, True), (99, False)])
 def test_a_replay_of_a_hundred_entries_may_be_at_a_lower_limit(in_replay: int, doubted: bool) -> None:
     log = two(permits=(1, 1_000))

@@ -42,7 +42,7 @@ class Divided(NamedTuple):
 
 def divided(situation: Situation, waiting: Waiters, unavailable: Mask) -> Divided:
     """The entries that wait, if these consumers could be sent nothing."""
-    held = _held_up(situation.state, waiting, unavailable, situation.since_us)
+    held = held_up(situation.state, waiting, unavailable, situation.since_us)
     could_be_sent = ~held & (waiting.since_ts <= situation.since_us)
     return Divided(waiting, unavailable, held, waiting.where(could_be_sent & must_be_sent(situation, waiting)))
 
@@ -84,12 +84,12 @@ def could_be_sent_since(situation: Situation, waiting: Waiters) -> Ints:
     clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
     cause_ts = state.waits.consumers.view(np.ndarray)["cause_ts"]
     ready_ts = np.maximum(cause_ts, consumers["unblocked_ts"])[waiting.owner]
-    held = _held_up(state, waiting, cannot_be_sent(situation, now_us), now_us)
+    held = held_up(state, waiting, cannot_be_sent(situation, now_us), now_us)
     since: Ints = np.where(held, NEVER, np.maximum(np.maximum(waiting.since_ts, clear_ts), ready_ts))
     return since
 
 
-def _held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
+def held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
     """Which entries something has held up since a time, so that they stay in replay once they were read."""
     clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
     held: Mask = waiting.drains | (clear_ts > since_us) | (waiting.owner == NOBODY) | unavailable[waiting.owner]

@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable
 from dispatch_audit.pipeline.replay.blocking.half_full import may_be_half_full, uncounted_of_all
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back, held_up
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import look_ahead_reached, replay_before
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US, PERIOD_US
@@ -113,7 +113,8 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
         return UNSHOWN_UNACKED
     delayed = waiters(state, delayed=True)
     all_are_read = reported.read_position is None and (reported.in_replay or 0) >= waiting.slot.size + delayed.slot.size
-    delayed = delayed.where((delayed.owner != NOBODY) & (perhaps.unavailable[delayed.owner] | delayed.drains))
+    stopped = held_up(state, delayed, perhaps.unavailable, situation.since_us)
+    delayed = delayed.where((delayed.owner != NOBODY) & stopped)
     stuck = joined(held, delayed)
     if reported.in_replay is None:
         again = sent_from_replay(state)
