@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMoves
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation, SituationOf
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation, SituationOf, counts_from_us
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash, StarvedHashes
@@ -197,14 +197,15 @@ class BlockingMonitor:
         """What stands in the state at this point, and what it lacks, for any interval that ends here."""
 
         def situation(interval: Interval, sent: Position | None) -> Situation:
+            threshold_us = self._thresholds.stall_threshold_us
             return Situation(
                 state,
                 interval,
                 sent,
                 ended,
                 self.reports.last.since(interval.from_ts),
-                self.recent.held_back(state, self.reports.last),
-                self._thresholds.stall_threshold_us,
+                self.recent.held_back(state, self.reports.last, counts_from_us(interval, threshold_us)),
+                threshold_us,
                 self.limits,
                 self._pauses_at,
                 look_ahead_is_said(self.in_force),

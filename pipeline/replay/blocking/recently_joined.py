@@ -60,6 +60,7 @@ class RecentlyJoined:
     __slots__ = (
         "_as_pip_282",
         "_intervals",
+        "_let_go",
         "_perhaps",
         "_released_us",
         "_waiting",
@@ -77,17 +78,19 @@ class RecentlyJoined:
         self._waiting: list[_Waiting] = []
         self._perhaps: dict[int, Position] = {}
         self._released_us: dict[int, int] = {}
+        self._let_go: dict[int, tuple[int, _Waiting]] = {}
 
     @property
     def places(self) -> frozenset[int]:
         """The indexes of the consumers in the state."""
         return frozenset(waiting.place for waiting in self._waiting)
 
-    def held_back(self, state: Seen, reported: Reported) -> HeldBack:
-        """The facts about them that decide why nothing was sent."""
+    def held_back(self, state: Seen, reported: Reported, since_us: int) -> HeldBack:
+        """The facts about them that decide why nothing was sent; who was released after `since_us` counts, too."""
         unacked = _unacked(state) if self._waiting else np.empty(0, np.int64)
         skipped = _maybe_skipped(state, unacked, reported)
-        held = [waiting for waiting in self._waiting if not _all(skipped, are_before(state, unacked, waiting.until))]
+        held = [waiting for released_us, waiting in self._let_go.values() if released_us > since_us]
+        held += [waiting for waiting in self._waiting if not _all(skipped, are_before(state, unacked, waiting.until))]
         until = tuple((waiting.place, waiting.until) for waiting in held)
         holder, root = (held[0].holder, held[0].root) if held else (NOBODY, _NO_ENTRY)
         # Where an administrator may have skipped all that holds one back, it may be released, or be held back still.
@@ -155,6 +158,7 @@ class RecentlyJoined:
         while self._waiting and self._waiting[0].until <= next_valid:
             over = self._waiting.pop(0)
             self._released_us[over.place] = at.ts_us
+            self._let_go[over.place] = at.ts_us, over
             self._note_wait(state, over, at, BY_ACK)
         self._update(state)
 
@@ -164,6 +168,7 @@ class RecentlyJoined:
         self._waiting = [w for w in self._waiting if w not in over]
         self._released_us |= {w.place: at.ts_us for w in over}
         self._released_us.pop(consumer, None)
+        self._let_go.pop(consumer, None)
         self.reported.pop(consumer, None)
         self._perhaps.pop(consumer, None)
         if state.common[0].connected <= 2:
@@ -176,6 +181,7 @@ class RecentlyJoined:
         """Releases all; call before the end of the trace or a reset."""
         over, self._waiting = self._waiting, []
         self._released_us.clear()
+        self._let_go.clear()
         self.reported.clear()
         self._perhaps.clear()
         self._update(state)

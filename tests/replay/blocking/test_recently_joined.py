@@ -268,3 +268,20 @@ def test_what_an_administrator_may_have_skipped_holds_back_nobody_for_certain(
     log.dispatch(2, 2, LOW)
     weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
     assert weighed == {("stalled", severity): 1 for severity in found}
+
+
+@pytest.mark.parametrize(("held", "found"), [(3, ["not_provable"]), (0, ["violation"])])
+def test_who_is_released_when_a_stall_ends_was_held_back_in_it(held: int, found: list[str]) -> None:
+    """Consumer 1 may have been at a limit of unacknowledged messages, of which it holds as many as ever."""
+    log = _held(*range(3))
+    log.flow(1, 100)
+    for entry in range(held, 3):
+        log.ack(1, entry)
+    log.join(2)
+    log.flow(2, 100)
+    _waiting(log, (3, HIGH), (4, LOW))
+    log.now_us += 3 * SECOND
+    log.ack(1, *range(held))
+    log.dispatch(2, 4, LOW)
+    weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
+    assert [severity for rule, severity in weighed if rule == "stalled"] == found

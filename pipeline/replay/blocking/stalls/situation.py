@@ -42,6 +42,11 @@ class Ended(NamedTuple):
     cause: int
 
 
+def counts_from_us(interval: Interval, stall_threshold_us: int) -> int:
+    """The moment after which a cause that has ended still counts: a stall threshold before the end of an interval."""
+    return max(interval.from_ts, interval.to_ts - stall_threshold_us)
+
+
 class Situation(NamedTuple):
     """A time in which nothing was sent, and what is true at its end.
 
@@ -73,8 +78,8 @@ class Situation(NamedTuple):
 
     @property
     def since_us(self) -> int:
-        """The moment after which a cause that has ended still counts: a stall threshold before the end."""
-        return max(self.interval.from_ts, self.interval.to_ts - self.stall_threshold_us)
+        """The moment after which a cause that has ended still counts."""
+        return counts_from_us(self.interval, self.stall_threshold_us)
 
     @property
     def duration_us(self) -> int:
