@@ -176,7 +176,9 @@ def late_first(
         return not_provable("delayed delivery was off when it may have been sent before, and may delay it now (E2)")
     overtaking = overtakings.get(finding.other_seq)
     if overtaking is None:
-        return unexplained("no row shows that this entry waited when the later one was sent")
+        # What was sent before a seek waits again, from which of its positions on only the dispatches show.
+        rewound = sent_from_before(finding, finding.other_seq, finding.other_ts, context)
+        return rewound or unexplained("no row shows that this entry waited when the later one was sent")
     if finding.marks & Mark.READ == 0:
         return UNEXPLAINED
     # F11 and F12 last until the entry is sent, whoever owns the hash by then; #23870 ends with the read.

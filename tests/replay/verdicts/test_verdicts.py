@@ -253,6 +253,34 @@ def test_a_snapshot_shows_what_was_read_and_put_back(read_position: str, rewound
     assert verdict_on(replayed(log.rows), "redelivery_order", sent)[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("rejoins", "late_us", "expected"),
+    [
+        (True, 0, ("known_bug", "E3", ("F12",))),
+        (True, 2 * READ_US, VIOLATION),
+        (False, 0, VIOLATION),
+    ],
+)
+def test_a_read_from_before_may_pass_what_waits_again_after_a_seek(
+    rejoins: bool, late_us: int, expected: object
+) -> None:
+    """F12: the last consumer leaves, and what a read from before has goes to the next one."""
+    log = one_consumer()
+    for entry in (0, 1):
+        log.dispatch(1, entry)
+    log.ack(1, 0, 1)
+    log.reset("seek")
+    log.join(2)
+    if rejoins:
+        log.leave(2)
+        log.join(3)
+    log.now_us += late_us
+    receiver = 3 if rejoins else 2
+    log.dispatch(receiver, 1)
+    sent = log.dispatch(receiver, 0)
+    assert verdict_on(replayed(log.rows, version="4.2.4"), "first_delivery_order", sent) == expected
+
+
 @pytest.mark.parametrize(("another_waits", "expected"), [(True, "not_provable"), (False, "violation")])
 def test_a_read_brings_what_has_to_wait_behind_another_entry_of_its_hash(another_waits: bool, expected: str) -> None:
     log = Log()
