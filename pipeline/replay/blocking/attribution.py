@@ -187,13 +187,6 @@ def at_position(state: Seen, waiting: Waiters, position: tuple[int, int]) -> NDA
     return ~are_before(state, waiting.slot, position) & ~are_after(state, waiting.slot, position)
 
 
-def shown_as_read(state: Seen, waiting: Waiters, read_position: tuple[int, int] | None) -> NDArray[np.bool_]:
-    """Which of the waiting entries were read, by rows or by the read position of a snapshot; None: none reports it."""
-    if read_position is None:
-        return waiting.was_read
-    return waiting.was_read | are_before(state, waiting.slot, read_position)
-
-
 def oldest(state: Seen, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     """The positions of the oldest of some entries."""
     entries: Any = state.entries.view(np.ndarray)

@@ -10,10 +10,9 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     largest,
     oldest_held,
     sent_from_replay,
-    shown_as_read,
     waiters,
 )
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import may_be_skipped
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
@@ -64,7 +63,7 @@ def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Repo
     What an administrator may have skipped waits as far as rows show, but need not be there any more (contract 5.10).
     """
     common = common_of(state)
-    read = shown_as_read(state, waiting, reported.read_position) & ~may_be_skipped(state, waiting, reported)
+    read = shown_as_read(state, waiting, reported) & ~may_be_skipped(state, waiting, reported)
     # What was sent after the snapshot may have been in replay at it. A single consumer was sent nothing.
     sent_ts = 0 if common["connected"] == 1 else int(common["last_dispatch_ts"])
     counted = reported.since(max(interval.from_ts, sent_ts) + SNAPSHOT_LAG_US).in_replay or 0

@@ -23,9 +23,9 @@ def waits_for_long(log: Log, position: int, key: bytes) -> None:
     log.publish(position + 1, key)
 
 
-def unshown(log: Log, **settings: int) -> list[str]:
+def unshown(log: Log, version: str = "4.0.8", **settings: int) -> list[str]:
     """Severity of each stall, and the limit that may explain it."""
-    found = tables_of(log.rows, settings={**AUTO_SPLIT, **settings}).get("violations", [])
+    found = tables_of(log.rows, version=version, settings={**AUTO_SPLIT, **settings}).get("violations", [])
     return [
         f"{row['severity']} {json.loads(str(row['detail']))['unshown']}".strip()
         for row in found
@@ -540,3 +540,27 @@ def test_who_has_another_limit_than_rows_claim_may_have_been_blocked_meanwhile(l
         log.now_us += SECOND_US // 2
     log.dispatch(1, 30, HIGH)
     assert replayed(log.rows).passed_heads == found
+
+
+@pytest.mark.parametrize(
+    ("read_position", "expected"), [("1:4", "not_provable unacked_limit_subscription"), ("1:5", "violation")]
+)
+def test_a_read_from_before_the_rewind_does_not_show_how_far_the_cursor_is(read_position: str, expected: str) -> None:
+    """It is sent to the consumer that joins after the last one has left, and is read again (F12)."""
+    log = Log()
+    say(log, **{PER_CONSUMER: 0, "maxUnackedMessagesPerSubscription": 8})
+    log.join(1)
+    log.flow(1, 1_000)
+    for entry in range(9):
+        log.publish(entry, HIGH)
+    for entry in range(4):
+        log.dispatch(1, entry, HIGH)
+    log.leave(1)
+    log.join(2)
+    log.flow(2, 1_000)
+    for entry in (8, *range(4)):
+        log.dispatch(2, entry, HIGH)
+    for _ in range(2):
+        log.now_us += 2 * SECOND_US
+        log.snapshot(read_position=read_position, unacked_messages=5)
+    assert unshown(log, "3.3.2") == [expected]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, shown_as_read
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.marks import Mark
@@ -153,12 +153,25 @@ def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
     return consumer.unacked is not None and 0 < blocks_at <= consumer.unacked
 
 
+def shown_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
+    """Which of the waiting entries were read, by rows or by the read position of a snapshot.
+
+    The snapshot is right about what rows showed before it: a read from before the cursor was rewound may send what the
+    cursor has still to read (6.8).
+    """
+    if reported.read_position is None:
+        return waiting.was_read
+    read_ts: Any = state.entries.view(np.ndarray)["read_ts"][waiting.slot]
+    read: NDArray[np.bool_] = waiting.was_read & (read_ts > reported.position_us - SNAPSHOT_LAG_US)
+    return read | are_before(state, waiting.slot, reported.read_position)
+
+
 def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
     """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
     entries: Any = state.entries.view(np.ndarray)
     due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE
     if reported.read_position is not None:
-        return shown_as_read(state, waiting, reported.read_position)
+        return shown_as_read(state, waiting, reported)
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
         return np.ones(waiting.slot.size, dtype=np.bool_)
     read: NDArray[np.bool_] = waiting.was_read | due

@@ -10,10 +10,9 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     most_waited_for,
     number_before,
     oldest,
-    shown_as_read,
 )
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_read
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_read, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, causes, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import are_found, unserved_since_drained
@@ -127,7 +126,7 @@ def replay_before(situation: Situation, stuck: Waiters, free: Waiters) -> int:
     What is due counts no further than that: the broker would have had to read, and send, that first one before.
     """
     before = are_before(situation.state, stuck.slot, oldest(situation.state, free.slot)[0])
-    read = shown_as_read(situation.state, stuck, situation.reported.read_position)
+    read = shown_as_read(situation.state, stuck, situation.reported)
     return int(np.count_nonzero(before | read))
 
 

@@ -9,9 +9,9 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     oldest,
     oldest_held,
     oldest_held_by_all,
-    shown_as_read,
     waiters,
 )
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
     cannot_be_sent,
     causes,
@@ -90,8 +90,9 @@ def _waiting_in(situation: Situation) -> Waiters:
     """The entries that wait in an interval; what is before the read position of a snapshot was read."""
     waiting = waiters(situation.state)
     waiting = waiting.where(waiting.since_ts < situation.interval.to_ts)
-    read_position = situation.reported.read_since(situation.since_us)
-    return waiting._replace(was_read=shown_as_read(situation.state, waiting, read_position))
+    reported = situation.reported
+    lasting = reported._replace(read_position=reported.read_since(situation.since_us))
+    return waiting._replace(was_read=shown_as_read(situation.state, waiting, lasting))
 
 
 def unexplained_end(situation: Situation) -> tuple[int, Blocked | None]:

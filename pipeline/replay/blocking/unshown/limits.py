@@ -25,12 +25,11 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     at_position,
     joined,
     sent_from_replay,
-    shown_as_read,
     waiters,
 )
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable
 from dispatch_audit.pipeline.replay.blocking.half_full import may_be_half_full, uncounted_of_all
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back, held_up
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import look_ahead_reached, replay_before
@@ -122,7 +121,7 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
         if look_ahead_reached(situation, joined(stuck, again.where(perhaps.unavailable[again.owner])), free):
             return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
-    if all_are_read or bool(shown_as_read(state, free, reported.read_position).any()):
+    if all_are_read or bool(shown_as_read(state, free, reported).any()):
         return ""
     # Only what consumers give up lets a full subscription read on.
     reads_on = bool((~goes_on.was_read).any()) and not bool(gave_up.any())
