@@ -117,8 +117,10 @@ def _was_stalled(row: dict[str, Any], outcome: Audited, truth: Truth) -> bool:
     from_us = to_us - int(json.loads(row["detail"])["seconds"] * 1e6) - 2 * _AROUND_US
     if entry is not None and truth.could_be_sent_us(entry, from_us, to_us) >= _STALLED_US:
         return True
-    # F6: what waits at the head of replay, for whatever reason, keeps the rest of replay from being looked at.
-    if row["severity"] == "known_bug" and truth.passed_over.longest_between(entry, from_us, to_us) >= _STALLED_US:
+    # F6, and where a dispatcher looks at what nobody can be sent: what waits at the head of replay, for whatever
+    # reason, keeps the rest of replay from being looked at.
+    hides = row["severity"] == "known_bug" or not outcome.simulation.setup.switches.filtered_out_of_order
+    if hides and truth.passed_over.longest_between(entry, from_us, to_us) >= _STALLED_US:
         return True
     if truth.silences.longest_between(from_us, to_us) >= _STALLED_US:
         return True
