@@ -82,6 +82,7 @@ def report_against(state: SeenByRules, out: Output, rule: int, slot: int, sent: 
     found[row].other_since_seq = entries[other].since_seq
     found[row].other_since_ts = entries[other].since_ts
     found[row].other_ts = entries[other].sent_ts
+    found[row].other_due_ts = entries[other].due_ts
     return row
 
 

@@ -93,6 +93,7 @@ class KernelFinding(NamedTuple):
     other_since_seq: int = UNKNOWN  # when the other entry last began to wait
     other_since_ts: int = UNKNOWN  # the time of that row
     other_ts: int = UNKNOWN  # the time of the other dispatch
+    other_due_ts: int = UNKNOWN  # when the other entry is due, if it asks for delayed delivery, whether heeded or not
     sent_before_to: int = NOBODY  # the receiver of the dispatch of the entry before
     sent_before_seq: int = UNKNOWN  # that dispatch
     returned_by: int = NOBODY  # a consumer other than the holder that returned the entry since then

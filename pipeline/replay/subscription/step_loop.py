@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
 from dispatch_audit.pipeline.replay.blocking.durations import short_until_us
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
+from dispatch_audit.pipeline.replay.evidence.delay_evidence import DelayEvidence
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
 from dispatch_audit.pipeline.replay.membership import steps
@@ -19,7 +20,7 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
@@ -60,6 +61,7 @@ class StepLoop:
         "_refused",
         "_settings_seen",
         "cold_start",
+        "delays",
         "dispatcher",
         "limits",
         "membership",
@@ -82,6 +84,7 @@ class StepLoop:
         self.settings = ComparedSettings()
         self.reported = ReportedAssignments(drains=profile.dispatcher == "draining")
         self.limits = LimitEvidence()
+        self.delays = DelayEvidence()
         self.other_dispatcher_seq: int | None = None
         self._config = config
         self._observer = observer
@@ -241,7 +244,9 @@ class StepLoop:
         """Puts the values of a row in force."""
         self._settings_seen = True
         with self.dispatcher.settings_changing(at):
+            before = self.in_force.of(DELAYED_DELIVERY)
             self.limits.put(row, self.in_force, self.dispatcher)
+            self.delays.look(row, before, self.in_force.of(DELAYED_DELIVERY))
 
     def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
         """Notes that rows `settings` may be missing; a recorder that has written none so far may write none at all."""
@@ -297,6 +302,7 @@ class StepLoop:
         self.cold_start.censored = self.cold_start.censored_by_gaps = 0
         self.missing.forget(recent_us)
         self.limits.forget(recent_us)
+        self.delays.forget(recent_us)
         self.settings.forget()
         self.snapshots.forget(reported_seq, recent_us, self.dispatcher.draining)
 

@@ -124,6 +124,7 @@ class Subscription:
             dispatcher.monitor.disregard(self._last.seq)
         loop.limits.note_kept(dispatcher)
         findings = loop.limits.holding(dispatcher.findings(), messages_of_a_read(dispatcher.seen))
+        findings = loop.delays.holding(findings)
         never_dispatched, never_acknowledged = outstanding(dispatcher.seen)
         return ReplayResult(
             loop=loop,

@@ -106,6 +106,24 @@ def test_within_the_bracket_of_a_lower_limit_the_former_one_may_be_in_force(log:
     assert beyond(log) == []
 
 
+@pytest.mark.parametrize(
+    ("delay_ms", "before", "broken"), [(60_000, True, False), (60_000, False, True), (None, True, True)]
+)
+def test_what_may_have_been_delayed_before_a_row_says_so_may_be_overtaken(
+    log: Log, delay_ms: int | None, before: bool, broken: bool
+) -> None:
+    """Delayed delivery is switched on before or after the later entry is sent, and a row says so long after that."""
+    say(log, {"delayedDeliveryEnabled": False})
+    log.publish(0, deliver_at_ms=None if delay_ms is None else log.now_us // 1000 + delay_ms)
+    log.publish(1)
+    begin = log.rows[-1]["seq"] if before else None
+    sent = log.dispatch(1, 1)
+    begin = begin or log.rows[-1]["seq"]
+    log.now_us += 10_000_000
+    say(log, {"delayedDeliveryEnabled": True}, seq_begin=begin)
+    assert (("replay_overtaken", sent) in replayed(log.rows).broken) == broken
+
+
 @pytest.mark.parametrize("where", ["topic", "everywhere"])
 def test_settings_hold_for_a_topic_or_for_everything(log: Log, where: str) -> None:
     say(log, {PER_CONSUMER: 5}, everywhere=where == "everywhere", topic=where == "topic")

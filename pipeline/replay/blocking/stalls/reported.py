@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, SNAPSHOT_LATE_US, ConsumerSnapshot, Position, Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import (
+    SNAPSHOT_LAG_US,
+    SNAPSHOT_LATE_US,
+    ConsumerSnapshot,
+    Position,
+    Snapshot,
+)
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import READ_US
@@ -162,8 +168,9 @@ def shown_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[
     if reported.read_position is None:
         return waiting.was_read
     read_ts: Any = state.entries.view(np.ndarray)["read_ts"][waiting.slot]
-    read: NDArray[np.bool_] = waiting.was_read & (read_ts > reported.position_us - SNAPSHOT_LATE_US)
-    return read | are_before(state, waiting.slot, reported.read_position)
+    # 0: before it had a row.
+    before: NDArray[np.bool_] = (read_ts > 0) & (read_ts <= reported.position_us - SNAPSHOT_LATE_US)
+    return (waiting.was_read & ~before) | are_before(state, waiting.slot, reported.read_position)
 
 
 def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
