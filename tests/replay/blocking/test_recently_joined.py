@@ -285,3 +285,29 @@ def test_who_is_released_when_a_stall_ends_was_held_back_in_it(held: int, found:
     log.dispatch(2, 4, LOW)
     weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
     assert [severity for rule, severity in weighed if rule == "stalled"] == found
+
+
+@pytest.mark.parametrize(("published", "found"), [(2, ["not_provable"]), (0, ["violation"])])
+def test_who_may_have_joined_recently_may_be_released_when_the_stall_ends(published: int, found: list[str]) -> None:
+    """Entries were published when it joined, and no dispatch shows whether the broker had read them.
+
+    Permits come with the acknowledgement, which is another change at the same time.
+    """
+    log = Log(step_us=0)
+    log.join(1)
+    log.flow(1, 2)
+    for entry in range(published):
+        log.publish(entry, HIGH)
+    log.join(2)
+    log.flow(2, 100)
+    for entry in range(2):
+        if entry >= published:
+            log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    _waiting(log, (2, LOW), (3, LOW))
+    log.now_us += 3 * SECOND
+    log.ack(1, 0, 1)
+    log.flow(1, 2)
+    log.dispatch(2, 2, LOW)
+    weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
+    assert [severity for rule, severity in weighed if rule == "stalled"] == found

@@ -100,7 +100,9 @@ class StallWatch:
             self._explained = found
         elif interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None:
             before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
-            if before is None or cause is None or cause.span.to_ts <= before.span.to_ts:
+            # One row may change a state in several steps: what the first of them takes away, only the first look shows.
+            doubted = before is not None and before.span.to_ts == interval.to_ts and not kind_of(before).provable
+            if not doubted and (before is None or cause is None or cause.span.to_ts <= before.span.to_ts):
                 self._unexplained = found
         return found
 
