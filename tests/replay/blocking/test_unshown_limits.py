@@ -471,6 +471,26 @@ def test_what_a_replay_read_sent_may_be_in_replay_once_more(in_replay: bool, exp
     assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=3) == [expected]
 
 
+@pytest.mark.parametrize(("in_replay", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
+def test_what_a_replay_read_sent_may_wait_in_replay_for_its_own_hash_to_drain(in_replay: bool, expected: str) -> None:
+    """Entry 0 belongs to consumer 2 when the read that overlapped puts it back, and consumer 1 still holds it."""
+    log = Log()
+    say(log, **{PER_CONSUMER: 0})
+    log.join(1)
+    log.flow(1, 1_000)
+    log.publish(0, LOW)
+    log.publish(1, HIGH)
+    for entry in (1, 0) if in_replay else (0, 1):
+        log.dispatch(1, entry, (LOW, HIGH)[entry])
+    log.ack(1, 1)
+    log.join(2)
+    log.flow(2, 1_000)
+    log.publish(2, LOW)
+    log.publish(3, LOW)
+    waits_for_long(log, 4, HIGH)
+    assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=3) == [expected]
+
+
 def test_another_look_ahead_limit_takes_along_what_the_former_one_leaves_open() -> None:
     """Delayed entries may have filled replay up to the limit of four, until it is a hundred."""
     log = two(permits=(1, 1_000))

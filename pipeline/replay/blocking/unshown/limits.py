@@ -117,8 +117,8 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
     stuck = joined(held, delayed)
     if reported.in_replay is None:
         again = sent_from_replay(state)
-        again = again.where(again.owner != NOBODY)
-        if look_ahead_reached(situation, joined(stuck, again.where(perhaps.unavailable[again.owner])), free):
+        stopped = held_up(state, again, perhaps.unavailable, situation.since_us)
+        if look_ahead_reached(situation, joined(stuck, again.where((again.owner != NOBODY) & stopped)), free):
             return UNSHOWN_IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
     if all_are_read or bool(shown_as_read(state, free, reported).any()):
