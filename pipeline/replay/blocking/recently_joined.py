@@ -14,16 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import (
-    Blocked,
-    Interval,
-    are_after,
-    are_before,
-    oldest,
-    waiters,
-)
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, shown_as_kept
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
@@ -33,7 +26,6 @@ from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import common_of
 
 _NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
 
@@ -225,11 +217,10 @@ def _unacked(state: Seen) -> NDArray[np.intp]:
 
 
 def _maybe_skipped(state: Seen, unacked: NDArray[np.intp], reported: Reported) -> NDArray[np.bool_]:
-    """Whether each entry that is not acknowledged may have been skipped, as far as rows and snapshots show."""
+    """Which of the entries that are not acknowledged may have been skipped, as far as rows and snapshots show."""
     marks: Any = state.entries.view(np.ndarray)["marks"][unacked]
-    skipped: NDArray[np.bool_] = marks & Mark.MAYBE_SKIPPED != 0
-    reached = reported.mark_delete_since(int(common_of(state)["skip_begun_ts"]))
-    return skipped if reached is None else skipped & ~are_after(state, unacked, reached)
+    skipped: NDArray[np.bool_] = (marks & Mark.MAYBE_SKIPPED != 0) & ~shown_as_kept(state, unacked, reported)
+    return skipped
 
 
 def _all(skipped: NDArray[np.bool_], before: NDArray[np.bool_]) -> bool:

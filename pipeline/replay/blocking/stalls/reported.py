@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import (
     SNAPSHOT_LAG_US,
@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import (
 )
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
 
 LONG_AGO_US: Final = -NEVER
 
@@ -66,11 +66,6 @@ class Reported(NamedTuple):
     def read_since(self, since_us: int) -> Position | None:
         """The read position that snapshots have shown since a time; None: none shows one for so long."""
         return self.read_position if self.stands_us <= since_us else None
-
-    def mark_delete_since(self, skip_us: int) -> Position | None:
-        """The mark-delete position that a snapshot showed after an administrator had moved it; None: none did."""
-        # READ_US is also more than a snapshot takes.
-        return self.mark_delete if self.position_us > skip_us + READ_US else None
 
     def since(self, since_us: int) -> "Reported":
         """What was reported at a time or later."""
@@ -157,6 +152,14 @@ def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
     if consumer.permits is not None and consumer.permits <= 0:
         return True
     return consumer.unacked is not None and 0 < blocks_at <= consumer.unacked
+
+
+def shown_as_kept(state: Seen, slots: NDArray[Any], reported: Reported) -> NDArray[np.bool_]:
+    """Which entries no administrator has skipped: a snapshot from after the last skip shows mark-delete before them."""
+    # READ_US is also more than a snapshot takes.
+    if reported.mark_delete is None or reported.position_us <= common_of(state)["skip_begun_ts"] + READ_US:
+        return np.zeros(slots.size, dtype=np.bool_)
+    return are_after(state, slots, reported.mark_delete)
 
 
 def shown_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, reported_as_read
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, reported_as_read, shown_as_kept
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.state.causes import Cause
@@ -123,8 +123,7 @@ def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
         # The row of a publish may come after that of the skip. What was sent is marked if it was sent before the skip.
         unsent = entries["marks"][waiting.slot] & Mark.SENT == 0
         skipped |= unsent & (waiting.since_ts <= common["skip_until_ts"] + common["publish_skew_us"])
-    reached = reported.mark_delete_since(int(common["skip_begun_ts"]))
-    return skipped if reached is None else skipped & ~are_after(state, waiting.slot, reached)
+    return skipped & ~shown_as_kept(state, waiting.slot, reported)
 
 
 def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
