@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_OF_EMBEDDED := $(VENV)/.installed-embedded
+STAMP_OF_SPARK := $(VENV)/.installed-spark
 # Bytecode is written in any case: without it each process compiles all that it imports anew, and pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --numprocesses
@@ -17,8 +18,8 @@ SLOWEST := --durations=25 --durations-min=5
 .PHONY: demo test test-oldest-spark test-slow kernel classes lint types unit docs pictures vega setup lock clean wheel \
 	recorder recorder-broker recorder-benchmark
 
-# Installs what the embedded engine needs, unless Spark is asked for, or what `make test` needs is there already.
-demo: $(if $(filter spark,$(ENGINE))$(wildcard $(STAMP)),$(STAMP),$(STAMP_OF_EMBEDDED))
+# Installs what the embedded engine needs, or Spark if that is asked for, unless what `make test` needs is there already.
+demo: $(or $(wildcard $(STAMP)),$(if $(filter spark,$(ENGINE)),$(STAMP_OF_SPARK),$(STAMP_OF_EMBEDDED)))
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
 
 # The gate: all but what is slow, with a part of the examples that tests draw. At its end it says what took longest. Of its
@@ -85,7 +86,7 @@ setup: $(STAMP)
 # stamp meanwhile: an installation that was interrupted is done again.
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "dispatch-audit needs Python 3.10 or later; name one with: make PYTHON=python3.11")'
-	@rm -f $(STAMP) $(STAMP_OF_EMBEDDED)
+	@rm -f $(STAMP) $(STAMP_OF_EMBEDDED) $(STAMP_OF_SPARK)
 	@$(PYTHON) -m venv $(VENV)
 	@$(if $(wildcard $(BIN)/pip),$(BIN)/pip uninstall -qq --yes $(1))
 	@echo "installing the locked dependencies into $(VENV) ..."
@@ -100,18 +101,24 @@ $(STAMP): requirements.lock pyproject.toml
 $(STAMP_OF_EMBEDDED): requirements-embedded.lock pyproject.toml
 	$(call install,pyspark)
 
+$(STAMP_OF_SPARK): requirements-spark.lock pyproject.toml
+	$(call install,pyspark-client)
+
 # A wheel with the kernel compiled, for the Python of .venv and this kind of machine.
 wheel: setup
 	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 # Resolves pyproject.toml anew. The locks name versions and hashes, never a download address. That of the embedded engine is
-# for the demo, and for installations without PySpark (docs/CLUSTER.md).
+# for the demo, and for installations without PySpark (docs/CLUSTER.md); that of Spark is for the demo.
 lock: setup
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.10 --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
 		--quiet --output-file requirements.lock
-	@$(BIN)/uv pip compile pyproject.toml requirements-embedded.in --extra embedded --universal --python-version 3.10 \
+	@$(BIN)/uv pip compile pyproject.toml requirements-build.in --universal --python-version 3.10 --constraint requirements.lock \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
+		--quiet --output-file requirements-spark.lock
+	@$(BIN)/uv pip compile pyproject.toml requirements-build.in requirements-embedded.in --extra embedded --universal --python-version 3.10 \
 		--override requirements-embedded.override --constraint requirements.lock \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
 		--quiet --output-file requirements-embedded.lock

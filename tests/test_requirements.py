@@ -57,6 +57,15 @@ def test_the_embedded_engine_is_locked_without_pyspark_and_with_the_versions_of_
     assert needed <= embedded.keys()
 
 
+def test_spark_is_locked_with_the_versions_of_the_gate_and_nothing_of_tests() -> None:
+    spark, gate = pinned("requirements-spark.lock"), pinned("requirements.lock")
+    # For Windows only, where the gate does not run.
+    spark.pop("colorama", None)
+    assert {package: gate.get(package) for package in spark} == spark
+    assert {"pyspark", "delta-spark", "hatchling", "editables"} <= spark.keys()
+    assert spark.keys().isdisjoint({"pytest", "ruff", "mypy", "playwright"})
+
+
 def dry_run(goal: str, venv: Path) -> str:
     """What make would run for a goal, with options after it, where this is the virtual environment."""
     env = {name: value for name, value in os.environ.items() if name not in ("ENGINE", "MAKEFLAGS")}
@@ -72,10 +81,14 @@ def dry_run(goal: str, venv: Path) -> str:
         ("demo", ".installed-embedded", False, ["requirements-embedded.lock"]),
         ("demo", ".installed", True, []),
         ("demo", ".installed", False, ["requirements.lock"]),
-        ("demo ENGINE=spark", None, False, ["requirements.lock"]),
-        ("demo ENGINE=spark", ".installed-embedded", True, ["requirements.lock"]),
+        ("demo", ".installed-spark", True, ["requirements-embedded.lock"]),
+        ("demo ENGINE=spark", None, False, ["requirements-spark.lock"]),
+        ("demo ENGINE=spark", ".installed-embedded", True, ["requirements-spark.lock"]),
+        ("demo ENGINE=spark", ".installed-spark", True, []),
+        ("demo ENGINE=spark", ".installed-spark", False, ["requirements-spark.lock"]),
         ("demo ENGINE=spark", ".installed", True, []),
         ("lint", ".installed-embedded", True, ["requirements.lock"]),
+        ("lint", ".installed-spark", True, ["requirements.lock"]),
         ("lint", ".installed", True, []),
         ("lint", ".installed", False, ["requirements.lock"]),
     ],
