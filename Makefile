@@ -110,18 +110,14 @@ wheel: setup
 
 # Resolves pyproject.toml anew. The locks name versions and hashes, never a download address. That of the embedded engine is
 # for the demo, and for installations without PySpark (docs/CLUSTER.md); that of Spark is for the demo.
+RESOLVE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 lock: setup
 	@$(BIN)/pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.10 --upgrade \
-		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
-		--quiet --output-file requirements.lock
-	@$(BIN)/uv pip compile pyproject.toml requirements-build.in --universal --python-version 3.10 --constraint requirements.lock \
-		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
-		--quiet --output-file requirements-spark.lock
-	@$(BIN)/uv pip compile pyproject.toml requirements-build.in requirements-embedded.in --extra embedded --universal --python-version 3.10 \
-		--override requirements-embedded.override --constraint requirements.lock \
-		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
-		--quiet --output-file requirements-embedded.lock
+	@$(RESOLVE) pyproject.toml --group dev --upgrade --output-file requirements.lock
+	@$(RESOLVE) pyproject.toml requirements-build.in --constraint requirements.lock --output-file requirements-spark.lock
+	@$(RESOLVE) pyproject.toml requirements-build.in requirements-embedded.in --extra embedded \
+		--override requirements-embedded.override --constraint requirements.lock --output-file requirements-embedded.lock
 
 # The recorder: one NAR for all brokers, and its tests on real ones; those that audit what it recorded are part of `make test`
 # from then on. For other brokers: make recorder PULSAR="4.0.8 5.0.0-M1"

@@ -116,9 +116,9 @@ def test_what_may_have_been_delayed_before_a_row_says_so_may_be_overtaken(
     say(log, {"delayedDeliveryEnabled": False})
     log.publish(0, deliver_at_ms=None if delay_ms is None else log.now_us // 1000 + delay_ms)
     log.publish(1)
-    begin = log.rows[-1]["seq"] if before else None
+    published = log.rows[-1]["seq"]
     sent = log.dispatch(1, 1)
-    begin = begin or log.rows[-1]["seq"]
+    begin = published if before else log.rows[-1]["seq"]
     log.now_us += 10_000_000
     say(log, {"delayedDeliveryEnabled": True}, seq_begin=begin)
     assert (("replay_overtaken", sent) in replayed(log.rows).broken) == broken
