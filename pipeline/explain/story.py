@@ -30,7 +30,7 @@ _ROWS_MIN: Final = 100
 
 @dataclass(frozen=True)
 class Middle:
-    """What a story is told around.
+    """The place in the trace that a story is about.
 
     Attributes:
         broker: the recorder of the row.
@@ -53,7 +53,7 @@ class Story:
         events: of the subscription.
         sticky_hash: the hash; None: the story is about the subscription.
         key: the key that the reader asked for, or that the finding names.
-        middle: the place that the story is told around.
+        middle: the place that the story is about.
         middle_us: its time.
         at_middle: the state of the hash after that place; None: the story is about no hash.
         steps: in their order.
@@ -99,7 +99,7 @@ def story_of(
         rows: as for `packed_events`.
         events: the events of these rows.
         sticky_hash: the hash; None: the story is about the subscription.
-        middle: what it is told around.
+        middle: the place that it is about.
         number: most steps.
         key: the key, for whoever reads the story.
     """

@@ -69,7 +69,7 @@ def _consumers_of(snapshot: Json) -> list[dict[str, Any]]:
 
 def _consumer(found: Json) -> dict[str, Any]:
     consumer = _renamed(found)
-    # The recorder numbers consumers, which tells equal names apart.
+    # The recorder numbers consumers, so equal names stay different.
     consumer.setdefault("address", f"consumer {found.get('consumer')}")
     consumer["keyHashRangeArrays"] = consumer.pop("keyHashRanges", None)
     draining = found.get("draining_hashes")

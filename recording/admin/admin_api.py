@@ -86,7 +86,7 @@ class AdminApi:
         timeout = urllib3.Timeout(access.timeout_s)
         # A poller asks again soon by itself.
         tls = _tls(access)
-        # urllib3 compares the host itself, unless it is told not to.
+        # urllib3 compares the host itself, unless an argument forbids it.
         named = None if tls is None or tls.check_hostname else False
         self._pool = urllib3.PoolManager(
             retries=False, timeout=timeout, ssl_context=tls, assert_hostname=named, maxsize=access.connections

@@ -1,4 +1,4 @@
-"""Tells once that the admin API stops to answer for topics, and once that it answers again, in one line each."""
+"""Warns once when the admin API stops answering for topics, and says once when it answers again, in one line each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -35,7 +35,7 @@ class ConsumerNumbers:
         for consumer in consumers:
             own = tuple(consumer.get(name) for name in ("consumerName", "address", "connectedSince"))
             seen[own] += 1
-            # Consumers of one connection may be equal in all of it; their order tells them apart.
+            # Consumers of one connection may be equal in all of it; their order distinguishes them.
             found.append(self._numbers.setdefault((*own, seen[own]), len(self._numbers) + 1))
         return found
 
