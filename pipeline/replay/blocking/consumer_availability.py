@@ -219,6 +219,16 @@ def is_released(state: Seen) -> bool:
 
 
 @compiled
+def is_guessed(state: Seen) -> bool:
+    """Whether mark-delete is no more than a guess, which may be too high.
+
+    After a reset the first publish or dispatch says where it is, until a snapshot shows it.
+    """
+    common = state.common
+    return bool(common[0].unseen_until_ts != UNKNOWN and common[0].shown_ts <= common[0].unseen_until_ts)
+
+
+@compiled
 def note_head_read(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     """Notes that the broker has read the first waiting entry of a hash."""
     waits = state.waits.hashes

@@ -131,6 +131,8 @@ def rewind(state: State) -> None:
             continue
         entries[slot].marks &= ~Mark.READ
         entries[slot].redelivered = 0
+        if entries[slot].marks & Mark.WAITING != 0:
+            entries[slot].marks |= Mark.IN_BACKLOG
         if entries[slot].marks & (Mark.WAITING | Mark.NACKED) == Mark.WAITING | Mark.NACKED:
             dequeue(state, slot)
             entries[slot].marks &= ~Mark.NACKED

@@ -5,6 +5,7 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 3.11, 5.3, 5.9). Snapshots contain the broker's own position and correct the reconstructed one.
 """
 
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_guessed
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, free_entry
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
 from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
@@ -127,9 +128,10 @@ def _passed_by_broker(state: State, out: Output, slot: int, point: TracePoint) -
 
 @compiled
 def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, releases: bool) -> None:
-    """Moves mark-delete to the broker's own position if that is higher."""
+    """Moves mark-delete to the broker's own position if that is higher, or if it was a guess."""
     common, entries = state.common, state.entries
-    if common[0].mark_delete_ledger == UNKNOWN:
+    lower = (ledger, entry) < (common[0].mark_delete_ledger, common[0].mark_delete_entry)
+    if common[0].mark_delete_ledger == UNKNOWN or (lower and is_guessed(state)):
         put_floor(state, ledger, entry + 1)
         return
     if (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry):

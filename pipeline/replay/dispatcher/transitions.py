@@ -60,7 +60,7 @@ _UNTIL_SENT = (
 @compiled
 def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
     """Makes an entry wait to be sent."""
-    entries, hashes = state.entries, state.hashes
+    entries, hashes, common = state.entries, state.hashes, state.common
     at = entries[slot].hash_at
     if entries[slot].marks & Mark.WAITING != 0 or at < 0:
         return
@@ -70,7 +70,8 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
         hashes[at].waiting_since_ts = point.ts_us
         begin_wait(state, at, point)
     entries[slot].marks |= Mark.WAITING
-    if state.common[0].waiting > state.common[0].in_replay:
+    # Where the cursor is before the first dispatch, no row shows.
+    if common[0].waiting > common[0].in_replay or common[0].highest_dispatched_ledger == UNKNOWN:
         entries[slot].marks |= Mark.IN_BACKLOG
     if entries[slot].marks & NOT_DUE != Mark.DELAYED:
         note_ready(state, at, point)

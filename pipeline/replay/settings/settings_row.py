@@ -47,6 +47,11 @@ class SettingsRow(NamedTuple):
         """Whether it is a row of the trace, and not its repetition at the beginning of a later term."""
         return self.said_seq == self.seq
 
+    @property
+    def of_subscription(self) -> bool:
+        """Whether the recorder wrote it at its place, for this subscription only."""
+        return self.recorded and not (self.shared or self.aside)
+
 
 def settings_rows(rows: pa.RecordBatch) -> list[SettingsRow]:
     """The rows `settings` of a batch with `COLUMNS`, which holds no others."""

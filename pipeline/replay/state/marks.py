@@ -26,7 +26,7 @@ class _Marks(NamedTuple):
     PASSED: int = 262144  # mark-delete passed it, and no row acknowledges it
     VAGUE: int = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
     BEFORE_RESET: int = 1048576  # known before the last seek, unload or transfer, and not sent since
-    IN_BACKLOG: int = 2097152  # it began to wait after entries that the broker had not read
+    IN_BACKLOG: int = 2097152  # it waits after entries that the broker has not read, or had not when it began to wait
     DUE: int = 4194304  # DELAYED, and the time of its delivery has come
     IN_TRANSACTION: int = 16777216  # published or acknowledged in one, and not sent since: no row says how it ended
     SENT_EARLY: int = 8388608  # DELAYED, and last sent before its time: delayed delivery was off, and may be on again

@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, 
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before
+from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before, still_from_before
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable, unexplained
 
 # The largest distance between a block of duplicates and a snapshot that the verdict uses.
@@ -35,8 +35,13 @@ LOOK_AHEAD_US: Final = 30_000_000
 _ACKNOWLEDGED = unexplained("no read that was in flight then had it, because it had been acknowledged before")
 
 
-def duplicates(context: FindingContext) -> dict[int, FindingVerdict]:
-    """The verdict on every early duplicate that no exception permits, by its index among all findings."""
+def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContext) -> dict[int, FindingVerdict]:
+    """The verdict on every early duplicate that no exception permits, by its index among all findings.
+
+    Args:
+        overtakings: by seq, the verdict on every dispatch that passed a waiting entry of its hash.
+        context: the subscription and its broker.
+    """
     findings = context.found.findings
     indexes = np.flatnonzero((findings.rule == EARLY_DUPLICATE) & (findings.permitted == NOT_PERMITTED))
     indexes = indexes[np.argsort(findings.seq[indexes], kind="stable")]
@@ -46,12 +51,18 @@ def duplicates(context: FindingContext) -> dict[int, FindingVerdict]:
     first_holders = dict(zip(findings.seq[twice].tolist(), findings.other_consumer[twice].tolist(), strict=True))
     verdicts: dict[int, FindingVerdict] = {}
     for consumer in np.unique(findings.consumer[indexes]):
-        verdicts |= _judged(indexes[findings.consumer[indexes] == consumer], replayed, first_holders, context)
+        verdicts |= _judged(
+            indexes[findings.consumer[indexes] == consumer], replayed, first_holders, overtakings, context
+        )
     return verdicts
 
 
 def _judged(
-    of_consumer: Ints, replayed: Records, first_holders: Mapping[int, int], context: FindingContext
+    of_consumer: Ints,
+    replayed: Records,
+    first_holders: Mapping[int, int],
+    overtakings: Mapping[int, FindingVerdict],
+    context: FindingContext,
 ) -> dict[int, FindingVerdict]:
     """The verdicts on the duplicates of one consumer, given in the order of seq.
 
@@ -59,6 +70,7 @@ def _judged(
         of_consumer: their indexes among all findings.
         replayed: see `_first_read`.
         first_holders: who held what each duplicate sent once more, by the row of the duplicate.
+        overtakings: see `duplicates`.
         context: of the findings.
     """
     findings = context.found.findings
@@ -93,9 +105,13 @@ def _judged(
                 verdicts[at] = _perhaps_reset(finding, context) or _ACKNOWLEDGED
             elif verdict.severity == "violation":
                 # A rewound cursor reads once more what a read from before sends.
-                first = finding.other_seq, finding.other_ts
-                from_before = sent_from_before(finding, *first, context)
-                verdicts[at] = from_before or _perhaps_reset(finding, context) or verdict
+                first_seq = finding.other_seq
+                verdicts[at] = (
+                    sent_from_before(finding, first_seq, finding.other_ts, context)
+                    or still_from_before(finding, first_seq, overtakings, context)
+                    or _perhaps_reset(finding, context)
+                    or verdict
+                )
             else:
                 verdicts[at] = verdict
     return verdicts

@@ -63,13 +63,13 @@ def judged(context: FindingContext) -> list[FindingVerdict]:
     kinds = list(zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True))
     plain = {(rule, permitted): plain_verdict(rule, permitted, context) for rule, permitted in set(kinds)}
     verdicts = [plain[kind] for kind in kinds]
-    for at, verdict in duplicates(context).items():
-        verdicts[at] = verdict
     overtakings: dict[int, FindingVerdict] = {}
     for at, finding in findings_at(findings, np.flatnonzero(np.isin(findings.rule, OVERTAKING))):
         if finding.permitted == NOT_PERMITTED:
-            verdicts[at] = overtaken(finding, context)
+            verdicts[at] = overtaken(finding, overtakings, context)
         overtakings[finding.seq] = verdicts[at]
+    for at, verdict in duplicates(overtakings, context).items():
+        verdicts[at] = verdict
     for at, finding in findings_at(findings, np.flatnonzero(findings.permitted == NOT_PERMITTED)):
         if finding.rule == SINGLE_HOLDER:
             verdicts[at] = two_holders(finding, context)

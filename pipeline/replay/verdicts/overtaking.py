@@ -20,12 +20,23 @@ def passes_a_leaver(finding: KernelFinding) -> bool:
     return finding.other_marks & Mark.WAITING == 0
 
 
-def overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+def overtaken(
+    finding: KernelFinding, overtakings: Mapping[int, FindingVerdict], context: FindingContext
+) -> FindingVerdict:
     """The verdict on an entry that was sent while an older entry of its hash, `other`, waited.
 
     If the consumer of the older entry was leaving, it may still have held that entry: the milder verdict applies.
+
+    Args:
+        finding: of `redelivery_order` or `replay_overtaken`.
+        overtakings: by seq, the verdict on every dispatch before that passed a waiting entry of its hash.
+        context: the subscription and its broker.
     """
     rewound = sent_from_before(finding, finding.seq, finding.ts_us, context)
+    rejoin = context.rejoin_before(finding.seq)
+    if rewound is None and rejoin is not None and finding.other_since_seq < rejoin.joined.seq:
+        # The older entry has waited since then, so the cursor may not have come to it.
+        rewound = still_from_before(finding, finding.sent_before_seq, overtakings, context)
     if rewound is None or context.misrouted(finding.seq):
         return _by_the_older_one(finding, context)
     if rewound.severity == "not_provable":
@@ -91,6 +102,29 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
         "read from before that may have had the entry, which the rewound cursor reads again"
     )
     return FindingVerdict("known_bug", context.exception("E3"), known, because)
+
+
+def still_from_before(
+    finding: KernelFinding, sent_seq: int, overtakings: Mapping[int, FindingVerdict], context: FindingContext
+) -> FindingVerdict | None:
+    """The verdict under F12 on an earlier dispatch of the entry of a finding, as long as it explains a later one, too.
+
+    Who returns the entry puts it into replay, which sends it again at once. The rewound cursor comes to older entries,
+    and to this one, only later.
+
+    Args:
+        finding: on the later dispatch.
+        sent_seq: the earlier dispatch.
+        overtakings: by seq, the verdict on every dispatch before that passed a waiting entry of its hash.
+        context: the subscription and its broker.
+
+    Returns:
+        The verdict; None: the earlier dispatch was not under F12, or the cursor was rewound again since then.
+    """
+    before, bugs = overtakings.get(sent_seq), context.bugs_with("read_before_the_rewind")
+    if before is None or set(before.known_bugs).isdisjoint(bugs):
+        return None
+    return before if context.rejoin_before(finding.seq) == context.rejoin_before(sent_seq) else None
 
 
 def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:

@@ -76,3 +76,33 @@ def test_a_delayed_entry_that_is_due_is_not_passed_over_before_it_is_read(read: 
     send(log, 2, 8, LOWEST)
     log.dispatch(2, 6, LOW)
     assert replayed(log.rows).passed_heads == found
+
+
+@pytest.mark.parametrize("way", ["the last consumer left", "unload"])
+@pytest.mark.parametrize(("read", "found"), [(True, ["(1, 6)"]), (False, [])])
+def test_what_a_rewound_cursor_has_yet_to_read_is_not_passed_over(way: str, read: bool, found: list[str]) -> None:
+    """What comes before it is sent for three seconds, and one that comes after it before that, or in the end."""
+    log = two()
+    for entry in range(6):
+        log.publish(entry, LOWEST)
+    if way == "unload":
+        log.reset("unload")
+        log.now_us += SECOND_US
+        log.publish(6, LOW)
+    else:
+        send(log, 2, 6, LOW)
+        log.leave(1)
+        log.leave(2)
+    log.publish(7, LOWEST)
+    log.join(3)
+    log.flow(3, 100)
+    if read:
+        log.dispatch(3, 7, LOWEST)
+    for entry in range(6):
+        log.dispatch(3, entry, LOWEST)
+        log.now_us += SECOND_US // 2
+    if not read:
+        log.dispatch(3, 7, LOWEST)
+    send(log, 3, 8, LOWEST)
+    log.dispatch(3, 6, LOW)
+    assert replayed(log.rows).passed_heads == found

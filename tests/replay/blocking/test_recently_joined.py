@@ -311,3 +311,31 @@ def test_who_may_have_joined_recently_may_be_released_when_the_stall_ends(publis
     log.dispatch(2, 2, LOW)
     weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
     assert [severity for rule, severity in weighed if rule == "stalled"] == found
+
+
+@pytest.mark.parametrize(("shown", "found"), [(True, []), (False, ["not_provable"])])
+def test_after_a_seek_only_a_snapshot_shows_where_mark_delete_is(shown: bool, found: list[str]) -> None:
+    """What was published since then is sent and acknowledged, and so is not what the seek went back to."""
+    log = _held(1, 2)
+    log.ack(1, 1, 2)
+    log.reset("seek")
+    log.now_us += SECOND
+    log.publish(3, HIGH)
+    log.join(2)
+    log.flow(2, 100)
+    for entry in (1, 2, 3):
+        log.dispatch(2, entry, HIGH)
+    log.now_us += SECOND
+    if shown:
+        log.snapshot(mark_delete_position="1:0")
+    log.join(3)
+    log.flow(3, 100)
+    log.ack(2, 3)
+    _waiting(log, (4, LOW), (5, HIGH))
+    log.now_us += SECOND // 2
+    log.dispatch(2, 5, HIGH)
+    log.now_us += 2 * SECOND
+    log.ack(2, 1, 2)
+    log.dispatch(3, 4, LOW)
+    weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
+    assert [severity for rule, severity in weighed if rule == "stalled"] == found

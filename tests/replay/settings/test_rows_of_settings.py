@@ -299,3 +299,18 @@ def test_a_pause_until_acknowledgements_close_holes_is_judged_by_the_switch_duri
     claimed = {"dispatcherPauseOnAckStatePersistentEnabled": True, "managedLedgerMaxUnackedRangesToPersist": 2}
     found = replayed(log.rows, settings={**AUTO_SPLIT, **claimed}).weighed
     assert bool(found) == off_first
+
+
+@pytest.mark.parametrize(("topic", "seconds"), [(False, 3), (True, 1)])
+def test_what_is_open_lasts_until_the_last_row_of_the_subscription(topic: bool, seconds: int) -> None:
+    """The recorder looks at the settings of a subscription while a broker has it, at those of a topic at any time."""
+    log = Log()
+    log.join(1)
+    log.flow(1, 10)
+    log.publish(0)
+    log.now_us += 1_000_000
+    log.publish(1)
+    log.now_us += 2_000_000
+    say(log, {PER_CONSUMER: 5}, topic=topic)
+    (wait,) = replayed(log.rows, settings=LIMITED).waits_of("subscription")
+    assert (wait.ended_by, round((wait.to_us - wait.from_us) / 1e6)) == ("open", seconds)
