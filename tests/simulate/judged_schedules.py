@@ -158,20 +158,24 @@ def _debt_us(simulation: PartitionSimulation, batch: pa.RecordBatch, from_us: in
     """What a rate limit may explain beyond its period by itself (docs/BLOCKING.md): a retry, and what was sent at once.
 
     The messages of a second before the pause may have been charged beyond the limit, and each period pays back as many
-    as the limit has.
+    as the limit has. No row shows what is charged to a limit in bytes, or to one that others use, too: it may explain
+    a pause once more after another cause is over.
     """
     settings = [simulation.setup.broker, *(action.settings or {} for action in simulation.workload.actions)]
-    limits = [item for some in settings for item in some.items() if item[0].startswith("dispatchThrottlingRate")]
-    if not limits:
+    named = [item for some in settings for item in some.items() if item[0].startswith("dispatchThrottlingRate")]
+    if not named:
         return 0
-    messages = [value for name, value in limits if name.endswith("InMsg") and isinstance(value, int) and value > 0]
+    limits = [(name, value) for name, value in named if isinstance(value, int) and value > 0]
+    messages = [value for name, value in limits if name.endswith("InMsg")]
     begin_us = simulation.workload.start_us + from_us
     sent = sum(
         row["batch_size"] or 1
         for row in batch.select(["event", "phase", "ts_us", "batch_size"]).to_pylist()
         if row["event"] == "dispatch" and row["phase"] == "start" and 0 <= begin_us - row["ts_us"] <= _PERIOD_US
     )
-    return RETRY_US + (sent * _PERIOD_US // min(messages) if messages else 0)
+    vague = any(not (name.endswith("InMsg") and "PerSubscription" in name) for name, _ in limits)
+    again_us = _PERIOD_US + RETRY_US if vague else 0
+    return RETRY_US + again_us + (sent * _PERIOD_US // min(messages) if messages else 0)
 
 
 def _misrouted(simulation: PartitionSimulation, batch: pa.RecordBatch) -> bool:

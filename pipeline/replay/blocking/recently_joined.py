@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, shown_as_kept
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US, Reported, shown_as_kept
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
@@ -81,14 +81,17 @@ class RecentlyJoined:
         """The facts about them that decide why nothing was sent; who was released after `since_us` counts, too."""
         unacked = _unacked(state) if self._waiting else np.empty(0, np.int64)
         skipped = _maybe_skipped(state, unacked, reported)
-        held = [waiting for released_us, waiting in self._let_go.values() if released_us > since_us]
+        let_go = [(released_us, waiting) for released_us, waiting in self._let_go.values() if released_us > since_us]
+        held = [waiting for _, waiting in let_go]
         held += [waiting for waiting in self._waiting if not _all(skipped, are_before(state, unacked, waiting.until))]
         until = tuple((waiting.place, waiting.until) for waiting in held)
         holder, root = (held[0].holder, held[0].root) if held else (NOBODY, _NO_ENTRY)
         # Where an administrator may have skipped all that holds one back, it may be released, or be held back still.
         maybe = {waiting.place: waiting.until for waiting in self._waiting} | self._perhaps
         perhaps = tuple((place, at) for place, at in maybe.items() if place not in {waiting.place for waiting in held})
-        return HeldBack(self.applies, until, holder, root, perhaps, self._out_of_order(state))
+        let_go_us = max((released_us for released_us, _ in let_go), default=LONG_AGO_US)
+        out_of_order = self._out_of_order(state)
+        return HeldBack(self.applies, until, len(let_go), let_go_us, holder, root, perhaps, out_of_order)
 
     def held_until_us(self, consumer: int) -> int:
         """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never."""

@@ -70,8 +70,9 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
         hashes[at].waiting_since_ts = point.ts_us
         begin_wait(state, at, point)
     entries[slot].marks |= Mark.WAITING
-    # Where the cursor is before the first dispatch, no row shows.
-    if common[0].waiting > common[0].in_replay or common[0].highest_dispatched_ledger == UNKNOWN:
+    # After a reset no row shows where the cursor is before the first dispatch.
+    anywhere = common[0].unseen_until_ts != UNKNOWN and common[0].highest_dispatched_ledger == UNKNOWN
+    if common[0].waiting > common[0].in_replay or anywhere:
         entries[slot].marks |= Mark.IN_BACKLOG
     if entries[slot].marks & NOT_DUE != Mark.DELAYED:
         note_ready(state, at, point)

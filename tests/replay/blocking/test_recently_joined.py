@@ -339,3 +339,21 @@ def test_after_a_seek_only_a_snapshot_shows_where_mark_delete_is(shown: bool, fo
     log.dispatch(3, 4, LOW)
     weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
     assert [severity for rule, severity in weighed if rule == "stalled"] == found
+
+
+@pytest.mark.parametrize(("longer_us", "found"), [(SECOND // 2, ["not_provable"]), (0, [])])
+def test_who_is_let_go_explains_nothing_of_the_time_after_that(longer_us: int, found: list[str]) -> None:
+    """Another consumer joins less than a second after it, and the trace ends less than a second after that."""
+    log = _held(0, 1)
+    log.flow(1, 100)
+    log.join(2)
+    log.flow(2, 100)
+    _waiting(log, (2, LOW))
+    log.now_us += SECOND // 2
+    log.ack(1, 0, 1)
+    log.now_us += SECOND // 2
+    log.join(3)
+    log.now_us += SECOND // 2 - 1 + longer_us
+    log.publish(3, HIGH)
+    weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
+    assert [severity for rule, severity in weighed if rule == "stalled"] == found

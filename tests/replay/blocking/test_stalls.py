@@ -4,7 +4,21 @@ Nothing in a trace proves a stall but time, so what hindered anybody until a mom
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, replayed, reported, send, tables_of
+from local_replay import (
+    AUTO_SPLIT,
+    HIGH,
+    HIGHEST,
+    LOW,
+    LOWEST,
+    Log,
+    Replay,
+    replayed,
+    reported,
+    say,
+    send,
+    tables_of,
+    two,
+)
 
 SECOND_US = 1_000_000
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
@@ -137,6 +151,34 @@ def test_what_could_be_sent_to_one_and_then_to_another_adds_up(
     log.now_us += SECOND_US * 7 // 10
     log.dispatch(2, 1, HIGH)
     assert replayed(log.rows).weighed == weighed
+
+
+@pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])
+def test_what_could_be_sent_to_its_owner_and_then_to_the_next_adds_up(
+    permits: int, weighed: dict[tuple[str, str], int]
+) -> None:
+    log = two(permits=(1_000, permits))
+    log.publish(0, LOW)
+    for leaves in (2, None):
+        log.now_us += SECOND_US * 7 // 10
+        if leaves is not None:
+            log.leave(leaves)
+    log.dispatch(1, 0, LOW)
+    assert replayed(log.rows).weighed == weighed
+
+
+@pytest.mark.parametrize(("later_us", "found"), [(SECOND_US * 7 // 10, [5, 1]), (SECOND_US // 10, [5])])
+def test_a_limit_of_the_subscription_explains_nothing_of_the_time_after_it(later_us: int, found: list[int]) -> None:
+    """Another setting changes less than a second after it, and an entry is sent less than a second after that."""
+    log = four_held()
+    log.now_us += 5 * SECOND_US
+    log.ack(1, 0, 1, 2)
+    log.now_us += SECOND_US * 7 // 10
+    say(log, dispatcherMaxReadBatchSize=50)
+    log.now_us += later_us
+    log.dispatch(1, 4)
+    replay = replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4})
+    assert [seconds for _, seconds in causes_and_seconds(replay)] == found
 
 
 @pytest.mark.parametrize(("without_us", "weighed"), [(1_000, {("stalled", "violation"): 1}), (200_000, {})])

@@ -87,8 +87,12 @@ def _subscription_was_full(situation: Situation) -> bool:
     if unacked is not None and 0 < common["unacked_limit"] <= unacked:
         # The broker may count what an administrator has skipped (5.10).
         return True
-    until_us = int(record_of(state.waits.common, WAIT)["blocked_on_unacked_until_ts"])
-    return bool(common["blocked_on_unacked"] == 1) or until_us > situation.since_us
+    return bool(common["blocked_on_unacked"] == 1) or was_full_until_us(state) > situation.since_us
+
+
+def was_full_until_us(state: Seen) -> int:
+    """When the subscription was last blocked on unacknowledged messages, as far as that is over; UNKNOWN: never."""
+    return int(record_of(state.waits.common, WAIT)["blocked_on_unacked_until_ts"])
 
 
 def _oldest_holder(state: Seen, below: Position) -> int:

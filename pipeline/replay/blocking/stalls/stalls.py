@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
     must_be_sent,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import cause_of
+from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import cause_of, was_full_until_us
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, unexplained
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
@@ -95,19 +95,27 @@ def _waiting_in(situation: Situation) -> Waiters:
     return waiting._replace(was_read=shown_as_read(situation.state, waiting, lasting))
 
 
-def unexplained_end(situation: Situation) -> tuple[int, Blocked | None]:
-    """The end of an interval to which `stalled` gives a cause, as far as something could be sent again.
+def unexplained_end(situation: Situation, explained: Blocked | None) -> tuple[int, Blocked | None]:
+    """The end of an interval that `stalled` explains, as far as something could be sent again.
 
     A cause counts for some time after its end. Looks that come one after another must not add that up.
+
+    Args:
+        situation: of the interval.
+        explained: what `stalled` says of it; not a finding.
 
     Returns:
         Since when something could be sent, in microseconds, and the stall since then; the end of the interval and None
         if there is a cause until then.
     """
-    interval, waiting = situation.interval, waiters(situation.state)
+    interval, waiting, joined = situation.interval, waiters(situation.state), situation.held_back
+    situation = situation._replace(held_back=joined.at_last)
     waiting = waiting.where(must_be_sent(situation, waiting))
     waiting = waiting.where(~held_back(situation, waiting)[0])
-    since_us = max(int(could_be_sent_since(situation, waiting).min(initial=NEVER)), interval.from_ts)
+    could_be_us = int(could_be_sent_since(situation, waiting).min(initial=NEVER))
+    since_us = max(could_be_us, interval.from_ts, joined.let_go_us)
+    if explained is not None and explained.cause == Cause.UNACKED_LIMIT_SUBSCRIPTION.word:
+        since_us = max(since_us, was_full_until_us(situation.state))
     if not 0 < interval.to_ts - since_us < situation.stall_threshold_us:
         return interval.to_ts, None
     found = stalled(situation._replace(stall_threshold_us=interval.to_ts - since_us))

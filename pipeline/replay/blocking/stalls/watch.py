@@ -97,7 +97,10 @@ class StallWatch:
             return None
         self._looked = interval
         if not is_finding(found):
-            self._explained = found
+            before = self._seen_in(interval, self._explained)
+            # A cause that was over by then is as long as an earlier look saw it.
+            if before is None or before.span.to_ts < self._explained_until_us:
+                self._explained = found
         elif interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None:
             before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
             # One row may change a state in several steps: what the first of them takes away, only the first look shows.
@@ -108,13 +111,16 @@ class StallWatch:
 
     def _found(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> Blocked | None:
         """Why nothing is sent in an interval; looks at which something could be sent to anybody add up."""
-        situation = situation_of(interval, sent)
+        situation, looked = situation_of(interval, sent), self._looked
         found = stalled(situation)
-        if found is None or is_finding(found):
+        if looked is None or looked.from_ts != interval.from_ts:
+            looked = self._doubted = None
+        if found is not None and is_finding(found):
+            if not kind_of(found).provable:
+                self._doubted = found
             return found
-        since_us, stall = unexplained_end(situation)
-        looked = self._looked
-        if looked is None or looked.from_ts != interval.from_ts or since_us > looked.to_ts + _SHORT_CAUSE_US:
+        since_us, stall = unexplained_end(situation, found)
+        if looked is None or since_us > looked.to_ts + _SHORT_CAUSE_US:
             self._explained_until_us, self._doubted = since_us, None
         elif since_us > looked.to_ts:
             # Who has just joined has no permits for a moment. That does not explain the rest, and does not count.
