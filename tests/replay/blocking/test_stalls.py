@@ -17,7 +17,6 @@ from local_replay import (
     say,
     send,
     tables_of,
-    two,
 )
 
 SECOND_US = 1_000_000
@@ -154,16 +153,23 @@ def test_what_could_be_sent_to_one_and_then_to_another_adds_up(
 
 
 @pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])
-def test_what_could_be_sent_to_its_owner_and_then_to_the_next_adds_up(
+def test_what_could_be_sent_to_one_owner_after_another_adds_up(
     permits: int, weighed: dict[tuple[str, str], int]
 ) -> None:
-    log = two(permits=(1_000, permits))
-    log.publish(0, LOW)
-    for leaves in (2, None):
-        log.now_us += SECOND_US * 7 // 10
-        if leaves is not None:
-            log.leave(leaves)
-    log.dispatch(1, 0, LOW)
+    log = Log()
+    for consumer in (1, 2, 3):
+        log.join(consumer)
+        flow(log, consumer, 0 if consumer == 3 else 1_000)
+    log.publish(0, LOWEST)
+    log.now_us += SECOND_US * 3 // 10
+    if permits:
+        flow(log, 3, permits)
+    log.now_us += SECOND_US * 4 // 10
+    log.leave(3)
+    log.now_us += SECOND_US * 4 // 10
+    log.leave(2)
+    log.now_us += SECOND_US * 4 // 10
+    log.dispatch(1, 0, LOWEST)
     assert replayed(log.rows).weighed == weighed
 
 

@@ -93,9 +93,9 @@ class StallWatch:
     def _look(self, interval: Interval, situation_of: SituationOf) -> Blocked | None:
         """Remembers and returns why nothing is sent so far."""
         found = self._found(interval, situation_of)
+        self._looked = interval
         if found is None:
             return None
-        self._looked = interval
         if not is_finding(found):
             before = self._seen_in(interval, self._explained)
             # A cause that was over by then is as long as an earlier look saw it.
