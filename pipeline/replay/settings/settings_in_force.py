@@ -193,6 +193,10 @@ class SettingsInForce:
                 claims = tuple(setting for of in names for setting in self.possible(of) if setting.limit)
                 yield DispatchRate(scope, messages, size_bytes, period_s or 1, claims)
 
+    def claimed_rates(self) -> tuple[int, ...]:
+        """The limits of the dispatch rate that are in force as far as settings say; 0: none."""
+        return tuple(self.of(f"{name}{unit}").limit for name in _RATES.values() for unit in ("InMsg", "InByte"))
+
     def says_rates(self) -> bool:
         """Whether rows say each limit of the dispatch rate, or that there is none."""
         return all(self.of(f"{name}{unit}").said_by_row for name in _RATES.values() for unit in ("InMsg", "InByte"))

@@ -244,9 +244,12 @@ class StepLoop:
         """Puts the values of a row in force."""
         self._settings_seen = True
         with self.dispatcher.settings_changing(at):
-            before = self.in_force.of(DELAYED_DELIVERY)
+            before, rates = self.in_force.of(DELAYED_DELIVERY), self.in_force.claimed_rates()
             self.limits.put(row, self.in_force, self.dispatcher)
             self.delays.look(row, before, self.in_force.of(DELAYED_DELIVERY))
+            if self.in_force.claimed_rates() != rates and self.in_force.rates():
+                # Also those of longer ago than the announcement of the row.
+                self.dispatcher.monitor.stalls.rates_said(row.seq_begin)
 
     def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
         """Notes that rows `settings` may be missing; a recorder that has written none so far may write none at all."""

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from local_replay import Log, replayed
+from local_replay import LOW, Log, replayed, say, two
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import DispatchPace, RecentDispatches, Sent
@@ -175,3 +175,21 @@ def test_regular_pauses_are_no_violation_unless_rows_say_that_there_is_no_limit(
             log.now_us += 3 * SECOND
         log.dispatch(1, entry)
     assert replayed(log.rows).weighed == {("stalled", severity): 7}
+
+
+@pytest.mark.parametrize(("before", "severity"), [(True, "not_provable"), (False, "violation")])
+def test_a_limit_that_may_have_come_before_a_stall_leaves_it_open(before: bool, severity: str) -> None:
+    """The row comes five seconds after the stall; it says up to where the former values were certainly in force."""
+    log = two()
+    rates = ("dispatchThrottlingRate", "dispatchThrottlingRatePerTopic", "dispatchThrottlingRatePerSubscription")
+    say(log, **{f"{name}{unit}": 0 for name in rates for unit in ("InMsg", "InByte")})
+    log.publish(0, LOW)
+    log.dispatch(2, 0, LOW)
+    published = log.publish(1, LOW)
+    log.now_us += 2 * SECOND
+    sent = log.dispatch(2, 1, LOW)
+    log.now_us += 5 * SECOND
+    say(log, dispatchThrottlingRatePerSubscriptionInMsg=5)
+    log.rows[-1]["seq_begin"] = published if before else sent + 1
+    log.publish(2, LOW)
+    assert replayed(log.rows).weighed == {("stalled", severity): 1}

@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD, UNSHOWN_RATE
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
 from dispatch_audit.pipeline.replay.settings.broker_limits import look_ahead_is_said
@@ -63,6 +63,16 @@ class UnsettledStalls:
         if sent.ts_us.size:
             self._pace.note(sent)
             self._recent.note(sent, self._in_force.rates())
+
+    def rates_said(self, since_seq: int) -> None:
+        """Leaves stalls open that limits of the dispatch rate may explain: they came into force after a row, or later.
+
+        Args:
+            since_seq: the row.
+        """
+        for at, stall in enumerate(self.waiting):
+            if stall.span.to_seq > since_seq and not stall.detail["unshown"]:
+                self.waiting[at] = stall._replace(detail={**stall.detail, "unshown": UNSHOWN_RATE})
 
     def settle(self) -> None:
         """Hands on all stalls; call at the end of the trace or of a window."""
