@@ -79,13 +79,18 @@ def blocked_until_ts(state: Seen, consumer: int, ts: int) -> int:
 
 @compiled
 def note_half_full_subscription(state: SeenByBlocking, ts: int) -> None:
-    """Notes when the subscription has come down to half of what may be its limit; called with every row."""
+    """Notes when the subscription has come down to half of what may be its limit; called with every row.
+
+    As with a consumer, a limit that is raised or removed meanwhile does not unblock it.
+    """
     waits, unacked = state.waits.common, state.common[0].unacked
+    given_up = unacked < waits[0].half_full_count
     if may_be_half_full(state, unacked):
         waits[0].half_full = 1
-    elif waits[0].half_full == 1 and not may_be_half_full(state, unacked + uncounted_of_all(state)):
+    elif waits[0].half_full == 1 and given_up and not may_be_half_full(state, unacked + uncounted_of_all(state)):
         waits[0].half_full = 0
         waits[0].half_full_ts = ts
+    waits[0].half_full_count = unacked
 
 
 @compiled

@@ -68,6 +68,7 @@ WAIT = RecordKind(
         "blocked_on_unacked_since_ts": UNKNOWN,  # the same for `blocked_on_unacked`
         "half_full": 0,  # half of what may be the limit is unacknowledged, so it may block the subscription
         "half_full_ts": 0,  # until when it last was
+        "half_full_count": 0,  # the unacknowledged messages, for `half_full`
         "stopped_at_seq": 0,  # the row before which the kernel has stopped for a stall
         "looked_ts": 0,  # when it last stopped in front of a row that takes entries from consumers in a stall
         "join_release_ledger": UNKNOWN,  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere

@@ -100,6 +100,19 @@ def test_a_subscription_at_half_of_its_limit_may_have_reached_it(held: int, expe
     assert unshown(log) == [expected]
 
 
+@pytest.mark.parametrize(("acked", "expected"), [(0, "not_provable unacked_limit_subscription"), (1, "violation")])
+def test_only_an_acknowledgement_shows_that_a_former_limit_blocks_a_subscription_no_more(
+    acked: int, expected: str
+) -> None:
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=6)
+    hold(log, 3)
+    say(log, maxUnackedMessagesPerSubscription=0)
+    log.ack(1, *range(acked))
+    waits_for_long(log, 3, LOW)
+    assert unshown(log) == [expected]
+
+
 @pytest.mark.parametrize(("delayed", "expected"), [(4, "not_provable look_ahead_limit"), (3, "violation")])
 def test_delayed_entries_of_who_has_no_permits_may_be_in_replay(delayed: int, expected: str) -> None:
     log = two(permits=(1, 1_000))
@@ -531,20 +544,6 @@ def test_who_lacks_permits_is_not_ready_because_its_limit_is_none() -> None:
         log.dispatch(1, entry, HIGH)
     waits_for_long(log, 33, LOWEST)
     assert unshown(log) == []
-
-
-@pytest.mark.parametrize(("skips", "expected"), [(True, "not_provable"), (False, "violation")])
-def test_a_full_subscription_is_not_read_for_right_after_its_limit_is_raised(skips: bool, expected: str) -> None:
-    """What was skipped while it was held may count on, and only an acknowledgement unblocks the subscription (4.14)."""
-    log = two()
-    say(log, maxUnackedMessagesPerSubscription=6, **{PER_CONSUMER: 0})
-    hold(log, 3)
-    if skips:
-        log.reset("skip")
-        log.now_us += SECOND_US
-    say(log, maxUnackedMessagesPerSubscription=0)
-    waits_for_long(log, 3, LOW)
-    assert unshown(log) == [expected]
 
 
 @pytest.mark.parametrize(("limit", "found"), [(3, []), (100, ["(1, 30)"])])

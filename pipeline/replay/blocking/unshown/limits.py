@@ -150,7 +150,8 @@ def _perhaps_blocked(state: Seen, since_us: int) -> NDArray[np.bool_]:
 def _may_be_full(situation: Situation) -> bool:
     """Whether the subscription may be at a limit of unacknowledged messages that no row shows, or was lately."""
     state = situation.state
-    if record_of(state.waits.common, WAIT)["half_full_ts"] > situation.since_us:
+    wait = record_of(state.waits.common, WAIT)
+    if wait["half_full"] == 1 or wait["half_full_ts"] > situation.since_us:
         return True
     counted = max(int(common_of(state)["unacked"]) + uncounted_of_all(state), situation.reported.unacked or 0)
     return bool(may_be_half_full(state, counted))
