@@ -357,3 +357,20 @@ def test_who_is_let_go_explains_nothing_of_the_time_after_that(longer_us: int, f
     log.publish(3, HIGH)
     weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
     assert [severity for rule, severity in weighed if rule == "stalled"] == found
+
+
+def test_what_is_published_first_need_not_have_the_first_row() -> None:
+    """Two producers' rows may change places: nothing below the later entry is deleted for that."""
+    log = Log(step_us=0)
+    log.join(1)
+    _waiting(log, (1, HIGH), (0, HIGH))
+    for entry in (0, 1):
+        log.dispatch(1, entry, HIGH)
+    log.join(2)
+    log.ack(1, 1)
+    _waiting(log, (2, LOW))
+    log.now_us += 2 * SECOND
+    log.ack(1, 0)
+    log.dispatch(2, 2, LOW)
+    (wait,) = _consumers(log)
+    assert (wait.consumer, wait.blocking, wait.roots, wait.waited_us) == (2, 1, ((1, 0),), 2 * SECOND)
