@@ -7,7 +7,6 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     FAR,
     HELD_BACK_US,
-    IN_FLIGHT_US,
     count_held_back,
     count_pass,
     forget_held_back,
@@ -20,6 +19,8 @@ from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, CLAIM_STANDS
 
+IN_FLIGHT_US: Final = 100_000
+"""A read that granted entries to a consumer below its limit is over by then: it takes up to 40 ms (contract 6.6)."""
 STOOD_US: Final = 1_000_000
 """An entry that could be sent and waited for so long while its consumer was at the limit was held back for certain.
 
@@ -113,7 +114,7 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
         return
     since = max(limits[sent.consumer].freed_from_ts, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
     if freed_ts - since >= HELD_BACK_US:
-        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full, freed_ts - since, sent.seq)
+        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full, sent.seq)
 
 
 @compiled

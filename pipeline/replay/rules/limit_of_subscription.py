@@ -5,7 +5,6 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     FAR,
     HELD_BACK_US,
-    IN_FLIGHT_US,
     count_held_back,
     count_pass,
     weigh,
@@ -122,8 +121,7 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         since_ts = ts - HELD_BACK_US
         was_full = seen[0].full_since_ts <= since_ts and seen[0].passing == 0
         if was_full and _is_any_unread(state, since_ts):
-            waited_us = ts - seen[0].full_since_ts if _is_any_unread(state, ts - IN_FLIGHT_US) else HELD_BACK_US
-            count_held_back(state, OF_SUBSCRIPTION, seen[0].most_full, waited_us, common[0].last_dispatch_seq)
+            count_held_back(state, OF_SUBSCRIPTION, seen[0].most_full, common[0].last_dispatch_seq)
         seen[0].full_since_ts = 0
     if full:
         seen[0].most_full = max(seen[0].most_full, common[0].unacked)

@@ -17,8 +17,6 @@ PASSES_MIN: Final = 3
 """So many times a broker goes past a limit that it does not have; a single time may be its mistake."""
 FAR: Final = 2
 """Or once so many times as far as the limit and batches allow."""
-IN_FLIGHT_US: Final = 100_000
-"""A read that granted entries to a consumer below its limit is over by then: it takes up to 40 ms (contract 6.6)."""
 HELD_BACK_US: Final = 5_000
 """An entry that could be sent and waited for so long, until the consumer came down from the limit, was held back by it.
 
@@ -55,19 +53,17 @@ def forget_held_back(state: SeenByLimits, limited: int) -> None:
 
 
 @compiled
-def count_held_back(state: SeenByLimits, limited: int, most: int, waited_us: int, seq: int) -> None:
+def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> None:
     """Counts a time at the limit, with so many messages, after which the dispatch `seq` shows that it held back.
 
-    Under a limit of the dispatch rate it shows nothing: what waited may have waited for that. What waited for no longer
-    than a read takes may have waited for one, so many such times speak for a claimed limit, and none vouches for it.
+    Under a limit of the dispatch rate it shows nothing: what waited may have waited for that.
     """
     claims = state.limits.claims
     if state.common[0].rate_limited == 1 or 0 < claims[limited].passes_from <= most:
         return
     claims[limited].held_back += 1
     claims[limited].held_at = max(claims[limited].held_at, most)
-    if waited_us >= IN_FLIGHT_US:
-        note_kept(state, limited, seq, seq)
+    note_kept(state, limited, seq, seq)
 
 
 @compiled
