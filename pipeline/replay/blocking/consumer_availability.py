@@ -219,7 +219,7 @@ def is_released(state: Seen) -> bool:
 
 
 @compiled
-def is_guessed(state: Seen) -> bool:
+def mark_delete_is_guessed(state: Seen) -> bool:
     """Whether mark-delete is no more than a guess, which may be too high.
 
     After a reset the first publish or dispatch says where it is, until a snapshot shows it.

@@ -5,7 +5,7 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 3.11, 5.3, 5.9). Snapshots contain the broker's own position and correct the reconstructed one.
 """
 
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_guessed
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, free_entry
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
 from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
@@ -139,7 +139,7 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
     """Moves mark-delete to the broker's own position if that is higher, or if it was a guess."""
     common, entries = state.common, state.entries
     lower = (ledger, entry) < (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-    if common[0].mark_delete_ledger == UNKNOWN or (lower and is_guessed(state)):
+    if common[0].mark_delete_ledger == UNKNOWN or (lower and mark_delete_is_guessed(state)):
         put_floor(state, ledger, entry + 1)
         return
     if (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry):

@@ -55,7 +55,7 @@ class Subscription:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
             self._silence.note(events.ts_us, part.snapshots, part.membership)
-        # Its recorder saw the subscription then, so what is open lasted until then.
+        # The recorder looked at the subscription for such a row, so what is open lasted at least up to it.
         settings = [TracePoint(row.seq, row.ts_us) for row in part.settings if row.of_subscription]
         self._last = max([self._last, *settings])
         self.loop.apply(self.loop.membership.push(part, self._filled(part.snapshots, gaps)))

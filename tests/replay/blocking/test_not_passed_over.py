@@ -12,6 +12,19 @@ def send(log: Log, consumer: int, entry: int, key: bytes) -> None:
     log.dispatch(consumer, entry, key)
 
 
+def around_six(log: Log, consumer: int, read: bool) -> None:
+    """What comes before entry 6 is sent for three seconds, and 7 before that, if it was `read`, or else in the end."""
+    if read:
+        log.dispatch(consumer, 7, LOWEST)
+    for entry in range(6):
+        log.dispatch(consumer, entry, LOWEST)
+        log.now_us += SECOND_US // 2
+    if not read:
+        log.dispatch(consumer, 7, LOWEST)
+    send(log, consumer, 8, LOWEST)
+    log.dispatch(consumer, 6, LOW)
+
+
 @pytest.mark.parametrize(
     ("given_up", "said", "found"),
     [(3, False, []), (2, False, ["(1, 0)"]), (3, True, ["(1, 0)"])],
@@ -60,28 +73,18 @@ def test_who_was_at_its_limit_stays_blocked_while_the_limit_is_raised(skips: boo
 
 @pytest.mark.parametrize(("read", "found"), [(True, ["(1, 6)"]), (False, [])])
 def test_a_delayed_entry_that_is_due_is_not_passed_over_before_it_is_read(read: bool, found: list[str]) -> None:
-    """What comes before it is sent for three seconds, and one that comes after it before that, or in the end."""
     log = two()
     for entry in range(6):
         log.publish(entry, LOWEST)
     log.publish(6, LOW, deliver_at_ms=log.now_us // 1000 + 1)
     log.publish(7, LOWEST)
-    if read:
-        log.dispatch(2, 7, LOWEST)
-    for entry in range(6):
-        log.dispatch(2, entry, LOWEST)
-        log.now_us += SECOND_US // 2
-    if not read:
-        log.dispatch(2, 7, LOWEST)
-    send(log, 2, 8, LOWEST)
-    log.dispatch(2, 6, LOW)
+    around_six(log, 2, read)
     assert replayed(log.rows).passed_heads == found
 
 
 @pytest.mark.parametrize("way", ["the last consumer left", "unload"])
 @pytest.mark.parametrize(("read", "found"), [(True, ["(1, 6)"]), (False, [])])
 def test_what_a_rewound_cursor_has_yet_to_read_is_not_passed_over(way: str, read: bool, found: list[str]) -> None:
-    """What comes before it is sent for three seconds, and one that comes after it before that, or in the end."""
     log = two()
     for entry in range(6):
         log.publish(entry, LOWEST)
@@ -96,13 +99,5 @@ def test_what_a_rewound_cursor_has_yet_to_read_is_not_passed_over(way: str, read
     log.publish(7, LOWEST)
     log.join(3)
     log.flow(3, 100)
-    if read:
-        log.dispatch(3, 7, LOWEST)
-    for entry in range(6):
-        log.dispatch(3, entry, LOWEST)
-        log.now_us += SECOND_US // 2
-    if not read:
-        log.dispatch(3, 7, LOWEST)
-    send(log, 3, 8, LOWEST)
-    log.dispatch(3, 6, LOW)
+    around_six(log, 3, read)
     assert replayed(log.rows).passed_heads == found

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_guessed
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, reported_as_read, shown_as_kept
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
@@ -143,7 +143,7 @@ def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
         certain = certain | ((waiting.owner == consumer) & ~are_before(state, waiting.slot, least))
     common = common_of(state)
     mark_delete = int(common["mark_delete_ledger"]), int(common["mark_delete_entry"])
-    guessed = is_guessed(state)
+    guessed = mark_delete_is_guessed(state)
     perhaps = [consumer for consumer, published in held.perhaps if published > mark_delete or guessed]
     if not perhaps:
         return certain, certain
