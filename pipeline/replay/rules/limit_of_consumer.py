@@ -9,7 +9,6 @@ from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     HELD_BACK_US,
     count_held_back,
     count_pass,
-    forget_held_back,
     note_kept,
     weigh,
 )
@@ -42,17 +41,38 @@ def _certainly_unacked(state: Seen, consumer: int) -> int:
 
 
 @compiled
+def _room(state: Seen, consumer: int) -> int:
+    """The messages that a consumer may certainly be sent until it is at its limit; below 0: it is beyond."""
+    return int(state.common[0].unacked_max - _certainly_unacked(state, consumer))
+
+
+@compiled
+def _granted(state: Seen, sent: Dispatch) -> int:
+    """The entries that a consumer may be sent by any read that may be under way.
+
+    A read grants as many entries as messages are free (4.8, 6.1), and each may be a batch.
+    """
+    room, limits = _room(state, sent.consumer), state.limits.consumers
+    if sent.ts_us - limits[sent.consumer].granted_ts > IN_FLIGHT_US:
+        return room
+    return max(room, int(limits[sent.consumer].granted))
+
+
+@compiled
 def _passes(state: Seen, slot: int, sent: Dispatch) -> bool:
-    """Whether a dispatch goes beyond what the limit of its consumer allows; a read may exceed it with batches (4.8)."""
-    common = state.common
-    if common[0].unacked_max <= 0 or state.limits.claims[OF_CONSUMER].claim != CLAIM_STANDS:
+    """Whether a dispatch goes beyond what the limit of its consumer allows."""
+    if state.common[0].unacked_max <= 0 or state.limits.claims[OF_CONSUMER].claim != CLAIM_STANDS:
         return False
-    # The broker grants as many entries as messages are free, and each may be as large as the largest batch. To one that
-    # is at its limit it grants none; with skipped messages it may not have been.
-    full_ts = state.limits.consumers[sent.consumer].full_ts
-    granted = full_ts == 0 or sent.ts_us - full_ts <= IN_FLIGHT_US or state.consumers[sent.consumer].maybe_skipped > 0
-    allowed = common[0].unacked_max * (_largest_batch(state, slot, sent.consumer) if granted else 1)
-    return bool(state.entries[slot].holder < 0 and _certainly_unacked(state, sent.consumer) >= allowed)
+    return bool(state.entries[slot].holder < 0 and _granted(state, sent) <= 0)
+
+
+@compiled
+def _note_granted(state: SeenByLimits, sent: Dispatch) -> None:
+    """Takes a dispatch from what its consumer was granted."""
+    limits, granted = state.limits.consumers, _granted(state, sent)
+    if granted == _room(state, sent.consumer):
+        limits[sent.consumer].granted_ts = sent.ts_us
+    limits[sent.consumer].granted = granted - 1
 
 
 @compiled
@@ -73,11 +93,9 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
     stands = state.common[0].unacked_max > 0 and claims[OF_CONSUMER].claim == CLAIM_STANDS
     if not stands or state.entries[slot].holder >= 0:
         return
-    if not _passes(state, slot, sent):
-        if limits[consumer].full_ts > 0 and sent.ts_us - limits[consumer].full_ts > IN_FLIGHT_US:
-            # It has been at the limit for longer than any read that may have batches for it: what was taken for holding
-            # back was something else.
-            forget_held_back(state, OF_CONSUMER)
+    passes = _passes(state, slot, sent)
+    _note_granted(state, sent)
+    if not passes:
         _note_held_back(state, slot, sent)
         return
     claims[OF_CONSUMER].beyond += 1

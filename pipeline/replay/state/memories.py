@@ -95,6 +95,8 @@ CONSUMER_LIMIT = RecordKind(
     },
     lasting={
         "largest": 0,  # the most messages in an entry that it was sent
+        "granted": 0,  # the entries that a read may yet have for it
+        "granted_ts": 0,  # the first dispatch of that read
     },
 )
 

@@ -4,6 +4,7 @@ import pytest
 from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
+from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
 from dispatch_audit.pipeline.replay.state.state import READ_US
 
 LIMIT = 3
@@ -104,9 +105,19 @@ def test_as_much_as_the_limit_allows_is_no_finding_and_one_more_is() -> None:
     assert len(found(sent_up_to(LIMIT + 1), "unacked_limit", **LIMITED)) == 1
 
 
-def test_room_is_handed_out_in_entries_as_large_as_the_largest_batch() -> None:
+def test_a_read_has_as_many_entries_for_a_consumer_as_messages_are_free_whatever_their_size() -> None:
     assert found(sent_up_to(LIMIT, batch_size=5), "unacked_limit", **LIMITED) == []
     assert len(found(sent_up_to(LIMIT + 1, batch_size=5), "unacked_limit", **LIMITED)) == 1
+
+
+def test_of_a_later_read_only_as_many_as_are_free_by_then() -> None:
+    log = sent_up_to(1)
+    log.now_us += IN_FLIGHT_US
+    sent = []
+    for entry in range(1, LIMIT + 1):
+        log.publish(entry, batch_size=5)
+        sent.append(log.dispatch(1, entry, batch_size=5))
+    assert [finding.seq for finding in found(log, "unacked_limit", **LIMITED)] == sent[LIMIT - 1 :]
 
 
 def test_a_limit_of_nothing_is_none() -> None:
@@ -351,5 +362,4 @@ def test_of_a_skipped_batch_no_part_counts() -> None:
     log.reset("skip")
     log.now_us += SKEW_US
     log.ack(1, 0, ack_set=[1])
-    # Entries may be as large as the largest batch.
-    assert first_beyond(log) == 2 * LIMIT + 1
+    assert first_beyond(log) == LIMIT + 1
