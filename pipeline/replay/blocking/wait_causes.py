@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.blocking.half_full import note_half_full_sub
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, TRACKED, Mark
+from dispatch_audit.pipeline.replay.state.marks import Mark, is_due, is_overdue, is_tracked
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
@@ -124,7 +124,7 @@ def _head(state: Seen, at: int, since_ts: int) -> int:
     recent = first
     slot = hashes[at].aside_first
     while hashes[at].ready > 0 and slot >= 0:
-        if entries[slot].marks & NOT_DUE != Mark.DELAYED:
+        if is_due(entries[slot].marks):
             if _ready_ts(state, slot) <= since_ts:
                 return int(slot)
             if recent < 0:
@@ -153,7 +153,7 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
         cause = Cause.RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
         cause = Cause.UNACKED_LIMIT_CONSUMER
-    elif marks & (Mark.DUE | Mark.SENT) == Mark.DUE:
+    elif is_overdue(marks):
         cause = Cause.OVERDUE
     elif marks & Mark.READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = Cause.REPLAY_QUEUE
@@ -171,9 +171,9 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
     ready_us = ts - _ready_ts(state, head)
     slot = state.hashes[at].aside_first
     while slot >= 0:
-        if entries[slot].marks & (Mark.DUE | Mark.SENT) == Mark.DUE:
+        if is_overdue(entries[slot].marks):
             ready_us = max(ready_us, ts - entries[slot].due_ts)
-        delayed = delayed or entries[slot].marks & TRACKED == Mark.DELAYED
+        delayed = delayed or is_tracked(entries[slot].marks)
         slot = entries[slot].next
     return max(waited_us - ready_us, 0) if delayed else 0
 
@@ -181,7 +181,7 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
 @compiled
 def _ready_ts(state: Seen, slot: int) -> int:
     """Since when an entry waits and could be sent, as far as its delay is concerned."""
-    due = state.entries[slot].marks & (Mark.DUE | Mark.SENT) == Mark.DUE
+    due = is_overdue(state.entries[slot].marks)
     return int(state.entries[slot].due_ts if due else state.entries[slot].since_ts)
 
 

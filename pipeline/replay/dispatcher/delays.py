@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
+from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
@@ -38,10 +38,8 @@ def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> 
         if entries[slot].ledger < 0:
             continue
         open_entries += 1
-        if (
-            entries[slot].marks & (Mark.WAITING | NOT_DUE) != Mark.WAITING | Mark.DELAYED
-            or entries[slot].due_ts == UNKNOWN
-        ):
+        delayed = entries[slot].marks & Mark.WAITING != 0 and not is_due(entries[slot].marks)
+        if not delayed or entries[slot].due_ts == UNKNOWN:
             continue
         if entries[slot].due_ts > point.ts_us:
             look_at_delays_by(state, entries[slot].due_ts)

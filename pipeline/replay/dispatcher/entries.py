@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
+from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.pair_index import drop, entry_at, find, put
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, NO_RESET, State
@@ -105,7 +105,7 @@ def _mark_read(state: State, ledger: int, first: int, last: int, point: TracePoi
         if slot >= 0 and entries[slot].marks & Mark.READ == 0:
             entries[slot].marks |= Mark.READ
             entries[slot].read_ts = point.ts_us
-            if entries[slot].marks & Mark.WAITING != 0 and entries[slot].marks & TRACKED != Mark.DELAYED:
+            if entries[slot].marks & Mark.WAITING != 0 and not is_tracked(entries[slot].marks):
                 state.common[0].in_replay += 1
                 at = entries[slot].hash_at
                 if hashes[at].queue_first == slot:

@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
+from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
@@ -83,6 +83,6 @@ def rehash_entries(state: State, hashes: Ints) -> None:
             if entries[slot].marks & Mark.WAITING != 0:
                 enqueue(state, slot)
                 state.hashes[entries[slot].hash_at].waiting += 1
-                if entries[slot].marks & NOT_DUE != Mark.DELAYED:
+                if is_due(entries[slot].marks):
                     state.hashes[entries[slot].hash_at].ready += 1
                 state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages

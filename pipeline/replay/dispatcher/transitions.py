@@ -33,7 +33,7 @@ from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messa
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
-from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, UNSURE, Mark
+from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US, State
@@ -74,7 +74,7 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
     anywhere = common[0].unseen_until_ts != UNKNOWN and common[0].highest_dispatched_ledger == UNKNOWN
     if common[0].waiting > common[0].in_replay or anywhere:
         entries[slot].marks |= Mark.IN_BACKLOG
-    if entries[slot].marks & NOT_DUE != Mark.DELAYED:
+    if is_due(entries[slot].marks):
         note_ready(state, at, point)
     elif entries[slot].due_ts != UNKNOWN:
         look_at_delays_by(state, entries[slot].due_ts)
@@ -115,7 +115,7 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
     at = entries[slot].hash_at
     count_waiting(hashes, at, ts)
     dequeue(state, slot)
-    if entries[slot].marks & NOT_DUE != Mark.DELAYED:
+    if is_due(entries[slot].marks):
         state.common[0].waiting -= 1
         hashes[at].ready -= 1
     entries[slot].marks &= ~Mark.WAITING

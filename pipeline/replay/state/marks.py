@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+
 
 class _Marks(NamedTuple):
     """The bits of `marks` of an entry: plain numbers, because numpy is slow with members of an enum."""
@@ -40,3 +42,21 @@ NOT_DUE: Final = Mark.DELAYED | Mark.SENT | Mark.DUE
 """An entry whose marks among these are DELAYED alone may not be delivered yet."""
 TRACKED: Final = Mark.DELAYED | Mark.SENT
 """An entry whose marks among these are DELAYED alone is in the tracker of delayed messages, not in replay (4.13)."""
+
+
+@compiled
+def is_due(marks: int) -> bool:
+    """Whether an entry with these marks may be delivered, as far as its delay is concerned."""
+    return marks & NOT_DUE != Mark.DELAYED
+
+
+@compiled
+def is_overdue(marks: int) -> bool:
+    """Whether the time has come at which a delayed entry with these marks is delivered, and it was not sent."""
+    return marks & (Mark.DUE | Mark.SENT) == Mark.DUE
+
+
+@compiled
+def is_tracked(marks: int) -> bool:
+    """Whether an entry with these marks is in the tracker of delayed messages."""
+    return marks & TRACKED == Mark.DELAYED

@@ -6,7 +6,7 @@ and removed at the front. The others are added next to each other, so the search
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
+from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import State
@@ -46,7 +46,7 @@ def enqueue(state: State, slot: int) -> None:
         hashes[at].queue_first = slot if previous < 0 else first
         hashes[at].queue_last = slot if following < 0 else last
     hashes[at].near = slot
-    if entries[slot].marks & Mark.READ != 0 and entries[slot].marks & TRACKED != Mark.DELAYED:
+    if entries[slot].marks & Mark.READ != 0 and not is_tracked(entries[slot].marks):
         state.common[0].in_replay += 1
 
 
@@ -72,7 +72,7 @@ def dequeue(state: State, slot: int) -> None:
     if hashes[at].near == slot:
         hashes[at].near = previous if previous >= 0 else following
     entries[slot].marks &= ~Mark.OVERTAKABLE
-    if entries[slot].marks & Mark.READ != 0 and entries[slot].marks & TRACKED != Mark.DELAYED:
+    if entries[slot].marks & Mark.READ != 0 and not is_tracked(entries[slot].marks):
         state.common[0].in_replay -= 1
 
 
