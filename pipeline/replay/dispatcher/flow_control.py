@@ -137,5 +137,5 @@ def note_capacity(
     # A new limit takes effect with the next acknowledgement: only what a consumer gives up unblocks it (4.14).
     elif consumers[consumer].blocked == 1 and half_free and ended_by in _GIVES_UP:
         unblock(state, consumer, point.ts_us)
-    note_at_limit(state, consumer, point.ts_us)
+    note_at_limit(state, consumer, point)
     update_availability(state, out, consumer, point, ended_by, report_min_us)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
 from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     FAR,
@@ -132,7 +133,7 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
         return
     since = max(limits[sent.consumer].freed_from_ts, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
     if freed_ts - since >= HELD_BACK_US:
-        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full, sent.seq)
+        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full, limits[sent.consumer].full_seq)
 
 
 @compiled
@@ -156,24 +157,25 @@ def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
 
 
 @compiled
-def note_at_limit(state: SeenByLimits, consumer: int, ts: int) -> None:
+def note_at_limit(state: SeenByLimits, consumer: int, point: TracePoint) -> None:
     """Notes when a consumer reaches its limit, and when it comes down; called after every change of what it holds."""
     limits, limit = state.limits.consumers, state.common[0].unacked_max
     if limit <= 0:
         return
     if state.consumers[consumer].unacked >= limit:
         if limits[consumer].full_ts == 0:
-            limits[consumer].full_ts = ts
+            limits[consumer].full_ts = point.ts_us
+            limits[consumer].full_seq = point.seq
             limits[consumer].freed_from_ts = 0
             limits[consumer].most_full = 0
         limits[consumer].most_full = max(limits[consumer].most_full, state.consumers[consumer].unacked)
         if not _may_have_permits(state, consumer):
             limits[consumer].freed_from_ts = 0
         elif limits[consumer].freed_from_ts == 0:
-            limits[consumer].freed_from_ts = ts
+            limits[consumer].freed_from_ts = point.ts_us
     elif limits[consumer].full_ts > 0:
         if limits[consumer].passing == 0 or limits[consumer].stood == 1:
-            limits[consumer].freed_ts = ts if limits[consumer].freed_from_ts > 0 else 0
+            limits[consumer].freed_ts = point.ts_us if limits[consumer].freed_from_ts > 0 else 0
         limits[consumer].full_ts = 0
         limits[consumer].passing = 0
 

@@ -54,7 +54,10 @@ def forget_held_back(state: SeenByLimits, limited: int) -> None:
 
 @compiled
 def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> None:
-    """Counts a time at the limit, with so many messages, after which the dispatch `seq` shows that it held back.
+    """Counts a time at the limit, with so many messages, in which the broker held back since the dispatch `seq`.
+
+    Until then it certainly had the limit. It may have had another one when the time was over: who is blocked stays so
+    until the next acknowledgement (4.14).
 
     Under a limit of the dispatch rate it shows nothing: what waited may have waited for that.
     """
@@ -70,9 +73,10 @@ def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> N
 def note_kept(state: SeenByLimits, limited: int, since_seq: int, seq: int) -> None:
     """Notes that the broker certainly had a limit between two rows."""
     claims = state.limits.claims
-    claims[limited].kept_to_seq = seq
     if claims[limited].kept_from_seq == 0:
         claims[limited].kept_from_seq = since_seq
+    claims[limited].kept_from_seq = min(claims[limited].kept_from_seq, since_seq)
+    claims[limited].kept_to_seq = max(claims[limited].kept_to_seq, seq)
 
 
 @compiled

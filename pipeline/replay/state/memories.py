@@ -87,6 +87,7 @@ CONSUMER_LIMIT = RecordKind(
     "consumer_limit",
     {
         "full_ts": 0,  # since when it holds as many messages as its limit; 0: it does not
+        "full_seq": 0,  # the row with which it last reached it
         "freed_ts": 0,  # when it came down from its limit, if it was sent nothing since; 0: it did not
         "freed_from_ts": 0,  # since when it was there and had permits; 0: it has had none since
         "passing": 0,  # since it reached its limit it has been sent more than batches explain
