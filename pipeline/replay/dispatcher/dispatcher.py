@@ -310,7 +310,7 @@ class Dispatcher:
     def begin_reset(self, at: TracePoint) -> None:
         """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
         self._end_waits(at, BY_RESET)
-        join_leave_reset.reset_begins(self._state)
+        join_leave_reset.reset_begins(self._state, at)
 
     def restart(self, at: TracePoint) -> None:
         """Applies the reset: the dispatcher loses its state, and its consumers are closed."""

@@ -164,9 +164,12 @@ def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
 
 
 @compiled
-def reset_begins(state: State) -> None:
+def reset_begins(state: State, point: TracePoint) -> None:
     """Begins a seek, unload or transfer: from here on the dispatcher and its consumers may be gone."""
     state.common[0].resetting = RESET_BEGUN
+    # What waited until here has been reported, and from here on it waits for another dispatcher.
+    state.common[0].waiting_since_seq = point.seq
+    state.common[0].waiting_since_ts = point.ts_us
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
             state.consumers[consumer].leaving = LEAVING
