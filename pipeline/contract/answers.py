@@ -68,6 +68,9 @@ MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
 _EXPECTED: Final = frozenset({"dispatch_rate_limit", "delayed_delivery"})
 _NO_OWNER: Final = "no_owner"
 
+STUCK: Final = ("stalled", "draining_stuck")
+"""The rules whose findings are waits: the row of each is the one that ends it."""
+
 
 def is_expected(cause: str, consumers: object) -> bool:
     """Whether a wait of a whole subscription is what its users asked for, and no reason for an alarm.

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from dispatch_audit.pipeline.contract.answers import STUCK
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.explain.at_moment import StateAtMoment, moment_at
 from dispatch_audit.pipeline.explain.audited_run import AuditedRun, finding_with, run_with, subscription_of
@@ -117,9 +118,13 @@ def _about_finding(
     finding = finding_with(tables, finding_id)
     run, group = run_with(tables, finding["run_key"]), Group(finding["topic"], finding["subscription"])
     evidence = _evidence(run, question, group, session)
-    sticky_hash, middle = _hash_of(finding, evidence.events), Middle(finding["broker"], finding["seq"], offending=True)
+    sticky_hash, middle = _hash_of(finding, evidence.events), _middle_of(finding)
     story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, finding["key"])
     return Explanation(run.run_key, _source(run, question), finding, story, evidence)
+
+
+def _middle_of(finding: Row) -> Middle:
+    return Middle(finding["broker"], finding["seq"], offending=True, ends_wait=finding["rule"] in STUCK)
 
 
 def _about_hash(
@@ -183,7 +188,7 @@ def _of_interest(tables: Tables, run: AuditedRun, group: Group, sticky_hash: int
         return next((row for row in rows if (row["topic"], row["subscription"]) == group), None)
 
     if found := first("violations", "ts_us, seq, rule"):
-        return found, Middle(found["broker"], found["seq"], offending=True)
+        return found, _middle_of(found)
     if block := first("blocking", "message_seconds DESC, from_seq"):
         return None, Middle(block["broker"], block["from_seq"])
     return None, Middle()

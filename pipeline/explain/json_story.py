@@ -31,6 +31,7 @@ def json_story(story: Story, finding: Row | None, run_key: str) -> str:
             if finding is None
             else any(r["finding_id"] == finding["finding_id"] for r in story.found),
             "ts_us": story.middle_us,
+            "before": story.before,
             "state": _state(story, story.at_middle),
             "rows_concerned": story.total,
             "events": [_step(story, step) for step in story.steps],

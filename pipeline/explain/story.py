@@ -37,12 +37,14 @@ class Middle:
         seq: the row; None: `ts_us` decides.
         ts_us: a moment; None: the beginning of the hash.
         offending: whether the row completes a finding.
+        ends_wait: whether it ends a wait, which the state in front of it describes.
     """
 
     broker: str | None = None
     seq: int | None = None
     ts_us: int | None = None
     offending: bool = False
+    ends_wait: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class Story:
         key: the key that the reader asked for, or that the finding names.
         middle: the place that the story is about.
         middle_us: its time.
-        at_middle: the state of the hash after that place; None: the story is about no hash.
+        at_middle: the state of the hash after that place, or before it; None: the story is about no hash.
+        before: whether it is the one before.
         steps: in their order.
         total: the number of rows that concern the hash, steps or not.
         found: the rows of `violations` of the replay.
@@ -68,6 +71,7 @@ class Story:
     middle: int
     middle_us: int
     at_middle: SeenHash | None
+    before: bool
     steps: tuple[Step, ...]
     total: int
     found: tuple[dict[str, Any], ...]
@@ -110,9 +114,9 @@ def story_of(
     at = _place_of(middle, places, events)
     chosen = [*_around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()]
     changes = _changes_between(events, chosen, at, to_the_end=chosen[-1:] == places[-1:].tolist())
-    offending = at if middle.offending else None
+    offending, shown = at if middle.offending else None, at - middle.ends_wait
     steps = steps_at(events, rows, {*chosen, *changes} | ({at} if middle.offending else set()), offending)
-    observer = HashObserver(-1 if sticky_hash is None else sticky_hash, {*watched(steps), at})
+    observer = HashObserver(-1 if sticky_hash is None else sticky_hash, {*watched(steps), shown})
     found = replayed_rows(events.packed, events.group, events.config, observer)
     refused = refused_places(found.get("refused", ()), events)
     steps = [step for step in steps if step.place not in refused]
@@ -125,7 +129,8 @@ def story_of(
         key,
         at,
         middle_us,
-        None if sticky_hash is None else observer.seen.get(at),
+        None if sticky_hash is None else observer.seen.get(shown),
+        middle.ends_wait,
         tuple(_nearest(steps, at, number)),
         int(places.size),
         tuple(found.get("violations", ())),

@@ -76,7 +76,7 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text | Lab
         key = f" (key {named(story.key)})" if story.key is not None else ""
         yield _labelled("Hash", f"{story.sticky_hash}{key}")
         state = "is in no row of the trace" if story.at_middle is None else words.state(story.at_middle)
-        yield _labelled("At", f"{moment(story.middle_us)}: {state}")
+        yield _labelled("Before" if story.before else "At", f"{moment(story.middle_us)}: {state}")
     yield _labelled("Where", f"{printable(group.topic)}, {printable(group.subscription)}")
     about = "the subscription" if story.sticky_hash is None else "the hash"
     rows = f"{count(story.total, 'row')} of the trace concern {about}"

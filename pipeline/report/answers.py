@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
-from dispatch_audit.pipeline.contract.answers import MISSING, Missing, Order, Progress
+from dispatch_audit.pipeline.contract.answers import MISSING, STUCK, Missing, Order, Progress
 from dispatch_audit.pipeline.contract.severity import RunVerdict, Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.summary import RuleCounts, RunSummary, SubscriptionAnswers, Summary
@@ -42,7 +42,6 @@ _EXPECTED: Final = {
 }
 _UNCHECKED: Final = "no rule about order could be checked"
 _WAITS_UNKNOWN: Final = "it is not known which entries waited"
-_STUCK: Final = ("stalled", "draining_stuck")
 _MISCLAIMED: Final = "settings_mismatch"
 _IMPOSSIBLE: Final = "impossible_counter"
 
@@ -180,7 +179,7 @@ def _of_order(run: RunSummary, of: Sequence[SubscriptionAnswers], order: Order) 
 
 def _progress(run: RunSummary, progress: Progress) -> str:
     of = [subscription for subscription in run.subscriptions if subscription.progress == progress]
-    rules = [counts for counts in run.about("progress") if counts.rule in _STUCK]
+    rules = [counts for counts in run.about("progress") if counts.rule in STUCK]
     text = f"{_of_progress(run, of, rules, progress)}{_share(of, run)}{_besides(run)}"
     number = sum(subscription.progress_held_back for subscription in run.subscriptions)
     without = f"{_WAITS_UNKNOWN}{_share(of, run)}"
@@ -233,7 +232,7 @@ def _progress_tone(run: RunSummary) -> Tone:
 
 def _unsaid(run: RunSummary) -> list[RuleCounts]:
     """The rules that no word of the answers says: on limits, on what the broker reports, and on settings."""
-    rules = [counts for counts in run.about("progress") if counts.rule not in _STUCK]
+    rules = [counts for counts in run.about("progress") if counts.rule not in STUCK]
     return [*rules, *(counts for counts in run.rules if counts.rule == _MISCLAIMED)]
 
 

@@ -5,7 +5,7 @@ from io import StringIO
 
 from busy_log import FAULTS, busy
 from found import config_of, found_in
-from local_replay import HIGH, LOW, Columns, Log
+from local_replay import HIGH, LOW, Columns, Log, one_waiting
 from rich.console import Console
 from rich.text import Text
 
@@ -202,6 +202,21 @@ def test_rows_of_several_recorders_are_named_by_their_recorders() -> None:
     assert any("seq 2 of a" in line and "join c1 (consumer 1 of a)" in line for line in lines)
     assert any("seq 4 of b" in line and "dispatch 1:3 to other (consumer 1 of b)" in line for line in lines)
     assert lines[-1].split() == ["owner", "other", "(1", "of", "b);", "pending:", "other", "(1", "of", "b)", "1"]
+
+
+def test_of_a_wait_the_state_is_shown_that_the_row_ends_which_ends_it() -> None:
+    log = one_waiting()
+    log.now_us += 5_000_000
+    log.leave(1)
+    log.leave(2)
+    found = found_in(log.rows, config_of())
+    seq = found.of_rule("stalled")["seq"]
+    stories = [found.story(HASH_OF_LOW, Middle(None, seq, offending=True, ends_wait=ends)) for ends in (False, True)]
+    after, before = (reported(story)[1] for story in stories)
+    assert after.startswith("At ")
+    assert after.endswith("owner nobody; nothing pending; waiting: 1, in replay 0")
+    assert before.startswith("Before ")
+    assert before.endswith("owner c2 (2); nothing pending; waiting: 1, in replay 0")
 
 
 def test_a_finding_that_the_rows_do_not_give_any_more_is_said() -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dispatch_audit.pipeline.contract.answers import Missing, is_expected, order_of, progress_of
+from dispatch_audit.pipeline.contract.answers import STUCK, Missing, is_expected, order_of, progress_of
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
@@ -19,7 +19,6 @@ from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import unrecorded
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
-_STUCK: Final = ("stalled", "draining_stuck")
 
 
 def answers(
@@ -43,7 +42,7 @@ def answers(
     waits_unseen = _waits_unseen(found, counted, unjudged)
     held_up, expected = _no_progress(found)
     blamed = NOBODY if held_up is None else held_up.blocking
-    stuck = {severity for f in findings if f.rule in _STUCK for severity, number in f.counts.items() if number}
+    stuck = {severity for f in findings if f.rule in STUCK for severity, number in f.counts.items() if number}
     order = {
         severity for f in findings if RULES[f.rule].about == "order" for severity, number in f.counts.items() if number
     }
