@@ -153,6 +153,30 @@ def test_before_and_after_the_broker_held_back_a_policy_may_have_given_another_l
     assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2
 
 
+@pytest.mark.parametrize(("after", "severity"), [(False, "violation"), (True, "not_provable")])
+def test_who_is_blocked_stays_so_after_a_policy_has_raised_the_limit(log: Log, after: bool, severity: str) -> None:
+    log.join(2)
+    entry = 0
+    for _ in range(2):
+        entry = held_back_at_the_limit(log, entry)
+    if not after:
+        _past_the_limit_of_the_other(log)
+    send(log, range(entry, entry + 4))
+    log.publish(entry + 4)
+    if after:
+        _past_the_limit_of_the_other(log)
+    log.now_us += HELD_BACK_US
+    log.ack(1, entry)
+    log.dispatch(1, entry + 4)
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [severity] * 2
+
+
+def _past_the_limit_of_the_other(log: Log) -> None:
+    for entry in range(50, 56):
+        log.publish(entry, LOW)
+        log.dispatch(2, entry, LOW)
+
+
 def say(log: Log, limit: int, name: str = "maxUnackedMessagesPerConsumer") -> None:
     log.write("settings", settings=[(name, str(limit))])
 
