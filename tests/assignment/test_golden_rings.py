@@ -166,15 +166,15 @@ def test_a_collision_and_each_of_the_two_leaving(answers: Answers) -> None:
 def test_auto_split(answers: Answers) -> None:
     ranges, owners, left = answers.found(r"^auto split a0\.\.a5 \{(.*?)\} (.*?) ?\n  without a0, a3 \{(.*)\}$")
     split = answers.selector(*(f"a{number}" for number in range(6)), kind="auto_split")
-    assert _told(split, "a", range(6)) == ranges
+    assert _reported(split, "a", range(6)) == ranges
     hashes = answers.hashes(KEYS, "auto_split")
     assert " ".join(f"{key}=a{split.select(h)}" for key, h in zip(KEYS, hashes, strict=True)) == owners
     split.remove(0)
     split.remove(3)
-    assert _told(split, "a", (1, 2, 4, 5)) == left
+    assert _reported(split, "a", (1, 2, 4, 5)) == left
 
 
-def _told(selector: Selector, letter: str, consumers: Sequence[int]) -> str:
+def _reported(selector: Selector, letter: str, consumers: Sequence[int]) -> str:
     of = {c: [[start, end] for start, end, owner in selector.ranges().rows if owner == c] for c in consumers}
     return ", ".join(f"{letter}{consumer}={len(own)}:{own}" for consumer, own in of.items() if own)
 
@@ -207,7 +207,7 @@ def test_exclusive_ranges(answers: Answers) -> None:
     for declared in ([(80, 75)], []):
         with pytest.raises(AssignmentError):
             sticky.add(6, "e6", declared)
-    assert _told(sticky, "e", range(1, 6)) == ranges
+    assert _reported(sticky, "e", range(1, 6)) == ranges
 
 
 def test_hashes_beyond_the_slots_of_exclusive_ranges(answers: Answers) -> None:

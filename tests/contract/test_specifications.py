@@ -46,7 +46,7 @@ def test_a_rule_is_fit_to_be_shown(rule: Rule) -> None:
 
 
 @every_rule
-def test_what_the_core_finds_can_be_told(rule: Rule) -> None:
+def test_what_the_core_finds_has_words(rule: Rule) -> None:
     assert (rule.number is None) == (rule.wording is None)
     assert not rule.otherwise or rule.wording
 

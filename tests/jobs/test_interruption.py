@@ -174,8 +174,8 @@ ON_SPARK = (
 ON_EMBEDDED = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
-def told_by(command: str, moment: str) -> str:
-    """The message of an interrupted command: it has its own from when its work begins."""
+def message_of(command: str, moment: str) -> str:
+    """What an interrupted command says: it has a message of its own from when its work begins."""
     if (moment, 0.0) in WHILE_IT_IMPORTS:
         return "interrupted"
     return {
@@ -217,7 +217,7 @@ def audited_churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def assert_command_ends(command: str, engine: str, at: tuple[str, float], folder: Path) -> None:
     moment, after_s = at
-    assert_ends(told_by(command, moment), moment, *arguments_of(command, engine, folder), after_s=after_s)
+    assert_ends(message_of(command, moment), moment, *arguments_of(command, engine, folder), after_s=after_s)
 
 
 # At the beginning of the work, and in the midst of what takes longer.

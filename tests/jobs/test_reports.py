@@ -148,9 +148,9 @@ def test_an_error_is_logged_with_its_exit_code(
     run_cli: RunCli, audited: Any, trace: Path, error: BaseException, code: int, message: str
 ) -> None:
     audited(error)
-    told_code, out, err = run_cli("audit", trace, "--out", "out", "--log-format", "json")
+    returned, out, err = run_cli("audit", trace, "--out", "out", "--log-format", "json")
     last = logged(err)[-1]
-    assert (told_code, out) == (code, "")
+    assert (returned, out) == (code, "")
     assert (last["level"], last["message"], last["exit_code"]) == ("ERROR", message, code)
 
 

@@ -69,7 +69,7 @@ def test_levels_are_those_of_the_runner_the_worst_first() -> None:
     assert [name for name, _, _ in reported] == ["error", "warning", "notice"]
 
 
-def test_no_more_are_told_than_are_shown() -> None:
+def test_no_more_are_named_than_are_shown() -> None:
     run = replace(BROKEN, findings=(FINDING,) * 11 + (replace(FINDING, severity="not_provable"),) * 2)
     reported = [name for name, _, _ in commands(Summary("/tmp/report", TABLES, (run, run)))]
     assert (reported.count("error"), reported.count("warning")) == (10, 4)

@@ -98,7 +98,7 @@ def test_levels_follow_severities() -> None:
     assert [result["level"] for result in results] == ["error", "error", "warning", "note", "note"]
 
 
-def test_the_fingerprint_of_a_finding_outlives_how_it_is_judged_and_told() -> None:
+def test_the_fingerprint_of_a_finding_outlives_how_it_is_judged_and_worded() -> None:
     (before,) = results_of(FINDING)
     (after,) = results_of(replace(FINDING, severity="known_bug", known_bug="F2", explanation="in other words"))
     assert print_of(before) == print_of(after)

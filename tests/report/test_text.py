@@ -455,7 +455,7 @@ def test_next_step_says_that_the_consumer_to_blame_held_nothing(cause: str) -> N
         ),
     ],
 )
-def test_a_window_is_told_with_what_it_starts_from(starts_from: str, asked: Window, reported: str) -> None:
+def test_a_window_is_shown_with_what_it_starts_from(starts_from: str, asked: Window, reported: str) -> None:
     run = replace(ONLY_CLEAN.runs[0], starts_from=starts_from, window=asked)
     assert reported in text_of(replace(ONLY_CLEAN, runs=(run,))).splitlines()
     assert "Window" not in text_of(ONLY_CLEAN)

@@ -11,7 +11,7 @@ def test_audits_of_whole_logs_need_no_remark() -> None:
     assert list(warnings_about(replace(BOTH, runs=(replace(CLEAN, starts_from="state"),)))) == []
 
 
-def test_late_rows_and_a_start_that_nothing_leads_up_to_are_told_with_a_way_out() -> None:
+def test_late_rows_and_a_start_that_nothing_leads_up_to_are_named_with_a_way_out() -> None:
     run = replace(CLEAN, starts_from="censored", window=Window(1_000_000, None), events_late=1)
     late, censored = warnings_about(replace(BOTH, runs=(CLEAN, run)))
     assert late == (

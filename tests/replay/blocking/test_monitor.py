@@ -20,7 +20,7 @@ from local_replay import (
     replayed,
     tables_of,
 )
-from windowed_replay import told_by_windows
+from windowed_replay import tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
@@ -328,7 +328,7 @@ def test_windows_count_what_is_beyond_the_limit_once() -> None:
     def counted(windows: Sequence[Tables], rule: str) -> list[int]:
         return [row["violations"] for reported in windows for row in reported["metrics"] if row["rule"] == rule]
 
-    in_two = [told_by_windows([log.rows], config, [cut]) for cut in range(2, len(log.rows) + 1)]
+    in_two = [tables_of_windows([log.rows], config, [cut]) for cut in range(2, len(log.rows) + 1)]
     # LOW is passed over until the last row; of the others some are over at each cut.
     assert {tuple(counted(windows, "draining_stuck")) for windows in in_two} == {(0, 1)}
     assert {tuple(counted(windows, "stalled")) for windows in in_two} == {(0, 2), (1, 1), (2, 0)}

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Columns, Log, one_waiting, reported, tables_of
-from windowed_replay import told_by_windows
+from windowed_replay import tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
@@ -154,7 +154,7 @@ def test_a_stall_is_found_once_wherever_the_trace_is_cut(story: Callable[[], Log
     profile = profile_for("4.0.8", AUTO_SPLIT)
     config = ReplayConfig(profile, "4.0.8", profile.broker(AUTO_SPLIT), SKEW_US, 1_000_000, unsettled_us=SETTLED)
     for cut in range(4, len(log.rows) + 1, 1 if len(log.rows) < 50 else 7):
-        windows = told_by_windows([log.rows], config, [cut])
+        windows = tables_of_windows([log.rows], config, [cut])
         in_windows = [_finding(row) for window in windows for row in window["violations"] if row["rule"] == "stalled"]
         ended = {
             _wait(row)

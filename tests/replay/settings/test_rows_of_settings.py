@@ -9,7 +9,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Log, replayed, reported, send, tables_of
-from windowed_replay import folded, told_by_windows
+from windowed_replay import folded, tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
@@ -275,8 +275,8 @@ def test_windows_cut_anywhere_give_the_same_tables(steps: list[tuple[str, int | 
             log.now_us += number * 200_000
     profile = profile_for("4.0.8", LIMITED)
     config = ReplayConfig(profile, "4.0.8", profile.broker(LIMITED), SKEW_US, 1_000_000, unsettled_us=60_000_000)
-    at_once = folded(told_by_windows([log.rows], config, []))
-    assert folded(told_by_windows([log.rows], config, sorted(cuts))) == at_once
+    at_once = folded(tables_of_windows([log.rows], config, []))
+    assert folded(tables_of_windows([log.rows], config, sorted(cuts))) == at_once
 
 
 @pytest.mark.parametrize("off_first", [False, True])

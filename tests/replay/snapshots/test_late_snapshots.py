@@ -20,7 +20,7 @@ MEANWHILE: dict[str, Callable[[Log], object]] = {
 }
 
 
-def _told(meanwhile: str, late_us: int, entries: int) -> Log:
+def _log(meanwhile: str, late_us: int, entries: int) -> Log:
     """Consumer 1 holds an entry of LOW, which drains to consumer 2; a snapshot counts so many."""
     log = Log()
     log.join(1)
@@ -46,7 +46,7 @@ def _told(meanwhile: str, late_us: int, entries: int) -> Log:
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 def test_a_late_snapshot_is_compared_with_the_moment_at_which_it_was_taken(meanwhile: str, late_us: int) -> None:
     for entries, agreed in ((1, 1), (2, 0)):
-        replay = replayed(_told(meanwhile, late_us, entries).rows)
+        replay = replayed(_log(meanwhile, late_us, entries).rows)
         assert replay.agreement["unacked_messages"] == (agreed, 1)
         assert replay.agreement["draining_mismatch"] == (agreed, 1)
         assert replay.agreement["assignment_mismatch"] == (2, 2)
@@ -55,14 +55,14 @@ def test_a_late_snapshot_is_compared_with_the_moment_at_which_it_was_taken(meanw
 @pytest.mark.parametrize("rows_per_batch", [None, 1, 7])
 def test_one_that_is_later_still_shows_nothing(rows_per_batch: int | None) -> None:
     # The state of that moment is gone.
-    replay = replayed(_told("a leave", 1_100_000, 2).rows, rows_per_batch=rows_per_batch)
+    replay = replayed(_log("a leave", 1_100_000, 2).rows, rows_per_batch=rows_per_batch)
     assert replay.agreement == {}
     assert replay.disagreements == []
 
 
 @pytest.mark.parametrize("rows_per_batch", [1, 7])
 def test_how_the_rows_are_cut_does_not_matter(rows_per_batch: int) -> None:
-    rows = _told("a leave", 900_000, 2).rows
+    rows = _log("a leave", 900_000, 2).rows
     whole, cut = replayed(rows), replayed(rows, rows_per_batch=rows_per_batch)
     assert (whole.agreement, whole.disagreements) == (cut.agreement, cut.disagreements)
 

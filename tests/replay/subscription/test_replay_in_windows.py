@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, SKEW_US, Log, recorded_logs
 from recorded import RECORDINGS, of_each
 from test_cutting import Operation, operations, rows_of
-from windowed_replay import folded, told_by_windows
+from windowed_replay import folded, tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
@@ -62,9 +62,9 @@ def test_recordings_in_windows(name: str) -> None:
     chance = random.Random(name)
     rules = rules_for(manifest["pulsar_version"], manifest["settings"], 2_000_000)
     cuts = sorted(chance.sample(seqs[len(seqs) // 2 :], 3))
-    windows = told_by_windows(logs, rules, cuts)
+    windows = tables_of_windows(logs, rules, cuts)
     assert any(window["draining"] or window["blocking"] for window in windows[:-1]), "nothing is open at a cut"
-    at_once = folded(told_by_windows(logs, rules, []))
+    at_once = folded(tables_of_windows(logs, rules, []))
     for table, reported in folded(windows).items():
         assert reported == at_once[table], f"{table} of windows cut in front of seqs {cuts}"
 
@@ -85,7 +85,7 @@ def test_any_log_in_any_windows(
     rows = rows_of(done, sides)
     # Longer than a dispatch, or a change, may wait for its other side.
     rules = rules_for(version, dict(AUTO_SPLIT), unsettled_us, complete)
-    assert folded(told_by_windows([rows], rules, cuts)) == folded(told_by_windows([rows], rules, []))
+    assert folded(tables_of_windows([rows], rules, cuts)) == folded(tables_of_windows([rows], rules, []))
 
 
 def test_what_is_settled_is_told_at_once_and_what_is_open_with_each_window() -> None:
@@ -101,7 +101,7 @@ def test_what_is_settled_is_told_at_once_and_what_is_open_with_each_window() -> 
     log.ack(1, 0)
     log.now_us += 100_000_000
     log.write("stats")
-    first, second = told_by_windows([log.rows], rules_for("4.0.8", dict(AUTO_SPLIT), 60_000_000), [cut])
+    first, second = tables_of_windows([log.rows], rules_for("4.0.8", dict(AUTO_SPLIT), 60_000_000), [cut])
     (open_one,), (whole,) = first["draining"], second["draining"]
     assert (open_one["from_seq"], open_one["to_seq"]) == (whole["from_seq"], None)
     assert whole["ended_by"] == "ack"

@@ -44,7 +44,7 @@ LAST: Final[Mapping[str, tuple[str, ...]]] = {
 UNION: Final = ("violations", "capacity", "refused")
 
 
-def told_by_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts: Sequence[int]) -> list[Tables]:
+def tables_of_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts: Sequence[int]) -> list[Tables]:
     """What each window reports; cut in front of the rows with these seqs, the last window is the end of the log."""
     windows: list[Tables] = []
     states: dict[Any, bytes] = {}

@@ -21,7 +21,7 @@ from local_replay import (
     reported,
     tables_of,
 )
-from windowed_replay import told_by_windows
+from windowed_replay import tables_of_windows
 
 from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
@@ -243,7 +243,7 @@ def test_windows_go_on_by_the_selector_that_the_first_one_showed() -> None:
     logs = recorded_logs("join-leave-1-4.0.8")
     seqs = sorted(row["seq"] for log in logs for row in log)
     rules = replace(config_of(AUTO_SPLIT, unsettled_us=1_000_000), open_entries_max=10_000_000)
-    windows = told_by_windows(logs, rules, [seqs[len(seqs) // 3], seqs[2 * len(seqs) // 3]])
+    windows = tables_of_windows(logs, rules, [seqs[len(seqs) // 3], seqs[2 * len(seqs) // 3]])
     found: Counter[tuple[str, str]] = sum((found_in(window) for window in windows), Counter())
     assert found == {("settings_mismatch", "not_provable"): 1, ("early_duplicate", "known_bug"): 1}
     checked = [row["checked"] for window in windows for row in window["metrics"] if row["rule"] == "settings_mismatch"]
