@@ -246,6 +246,9 @@ def return_and_wait(state: State, out: Output, slot: int, point: TracePoint) -> 
 @compiled
 def return_to_replay(state: State, out: Output, slot: int, point: TracePoint, ended_by: int) -> None:
     """Returns a pending entry; the caller makes it wait unless the cursor has deleted it meanwhile."""
+    if ended_by == BY_REDELIVER and state.entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
+        # If the broker has dropped it, the command does nothing.
+        state.entries[slot].marks |= Mark.COUNT_LOST
     remove_pending(state, out, slot, point, ended_by)
     if ended_by == BY_REDELIVER:
         state.entries[slot].marks |= Mark.NACKED

@@ -22,7 +22,7 @@ class _Marks(NamedTuple):
     REPLAYED: int = 4096  # its last dispatch came from the replay queue
     REPEATED: int = 8192  # its last dispatch was an early duplicate
     REDELIVERED: int = 16384  # its last dispatch came after its holder had left
-    COUNT_LOST: int = 32768  # its redelivery count may be lower: its holder left, or acknowledged a part, first
+    COUNT_LOST: int = 32768  # its redelivery count may be lower: its holder left, lost it or acknowledged a part, first
     SETTLING: int = 65536  # the acknowledgement was received, its effect is not recorded yet
     UNPUBLISHED: int = 131072  # its publish has not been seen
     PASSED: int = 262144  # mark-delete passed it, and no row acknowledges it

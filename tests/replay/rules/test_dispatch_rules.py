@@ -88,6 +88,21 @@ def test_a_count_is_lost_by_nothing_but_an_acknowledgement() -> None:
     assert [f.seq for f in found(log, "redelivery_count")] == [lost]
 
 
+def test_what_was_dropped_is_returned_by_no_command_and_what_a_read_had_in_flight_is_sent_with_its_count() -> None:
+    def counted(skip: bool) -> list[Finding]:
+        log = Log()
+        log.join(1)
+        log.publish(0)
+        log.dispatch(1, 0, count=0)
+        if skip:
+            log.reset("skip")
+        log.redeliver(1, 0)
+        log.dispatch(1, 0, count=0)
+        return found(log, "redelivery_count")
+
+    assert [len(counted(skip)) for skip in (False, True)] == [1, 0]
+
+
 # Limits on what is unacknowledged (4.8).
 
 
