@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
@@ -79,11 +80,23 @@ def judged_schedule(seed: int, kind: str = NONE) -> Judged:
     assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
     outcome = Audited(simulation, tables)
     result = Judged(seed, kind, schedule.setup.version)
+    result.false += _waited_twice(tables)
     for row in tables.get("violations", []):
         if row["severity"] in {"violation", "known_bug"}:
             result.found[row["rule"], row["severity"], row.get("known_bug") or ""] += 1
     _compare(result, outcome, truth, batch)
     return result
+
+
+def _waited_twice(tables: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """The waits of the subscription that begin before the one before them is over."""
+    waits = [row for row in tables.get("blocking", []) if row["scope"] == "subscription"]
+    waits.sort(key=lambda row: int(row["from_ts_us"]))
+    return [
+        f"{later['cause']}: begins within another wait of the subscription: {later['explanation']}"
+        for wait, later in pairwise(waits)
+        if wait["to_ts_us"] is None or later["from_ts_us"] < wait["to_ts_us"]
+    ]
 
 
 def _compare(result: Judged, outcome: Audited, truth: Truth, batch: pa.RecordBatch) -> None:

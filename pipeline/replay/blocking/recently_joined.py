@@ -129,9 +129,10 @@ class RecentlyJoined:
             if until > ((deleted[0], deleted[1] + 1) if deleted is not None else _next_of_mark_delete(state)):
                 # Dispatches need not show that it has joined recently: entries may have been read and not sent.
                 self._released_us[consumer] = snapshot.ts_us
-        self._waiting = [w._replace(until=max(w.until, until)) if w.place == consumer else w for w in self._waiting]
+        # Dispatches may be of a read from before the cursor was rewound, or go on while the consumer joins.
+        self._waiting = [w._replace(until=until) if w.place == consumer else w for w in self._waiting]
         if consumer in self.held_from:
-            self.held_from[consumer] = max(self.held_from[consumer], until)
+            self.held_from[consumer] = until
         self._update(state)
 
     def _out_of_order(self, state: Seen) -> frozenset[int]:
