@@ -91,6 +91,7 @@ CONSUMER_LIMIT = RecordKind(
         "freed_ts": 0,  # when it came down from its limit, if it was sent nothing since; 0: it did not
         "freed_from_ts": 0,  # since when it was there and had permits; 0: it has had none since
         "passing": 0,  # since it reached its limit it has been sent more than batches explain
+        "passed_ts": 0,  # the first dispatch of the last read that did
         "stood": 0,  # it was held back at its limit for long before the one dispatch that passed it
         "most_full": 0,  # the most messages since it reached its limit
     },

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed, reported, send, tables_of
 
+from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
+
 PER_CONSUMER = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
 PER_SUBSCRIPTION = {**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 6, "dispatcherMaxReadBatchSize": 3}
 HELD_BACK_US = 20_000
@@ -70,6 +72,18 @@ def test_a_single_pass_of_a_limit_that_nobody_vouches_for_is_not_provable(log: L
     assert severities(replay) == ["not_provable"] * 2
     assert all("nobody recorded may have raised it" in verdict.because for verdict in replay.verdicts.values())
     assert mismatches(log) == []
+
+
+@pytest.mark.parametrize("said", [False, True])
+def test_each_later_read_passes_a_limit_again_that_no_row_says(log: Log, said: bool) -> None:
+    if said:
+        say(log, 4)
+    send(log, range(4))
+    for entry in range(4, 7):
+        log.now_us += IN_FLIGHT_US
+        send(log, [entry])
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["violation" if said else "not_provable"] * 3
+    assert len(mismatches(log)) == (not said)
 
 
 @pytest.mark.parametrize("held_back", [1, 2])
