@@ -1,8 +1,8 @@
 """Makes the configuration of a replay from a trace, its profile and the settings of the audit."""
 
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.config import OrderLimits, ReplayConfig
+from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Manifest
 

@@ -28,7 +28,6 @@ from recorded_batches import recorded_batches
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.contract.rules import NAME_OF
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
-from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.events import Events, concatenated
@@ -39,6 +38,7 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
+from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.output import ENDINGS
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

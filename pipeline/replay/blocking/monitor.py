@@ -13,7 +13,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED, may_be_unwritable, note_reported
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable, note_reported
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMoves
@@ -22,12 +22,13 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation, SituationOf, counts_from_us
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
+from dispatch_audit.pipeline.replay.blocking.starvation import STARVED
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash, StarvedHashes
-from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of, look_ahead_is_said
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, WAIT
 from dispatch_audit.pipeline.replay.state.output import (

@@ -16,6 +16,8 @@ from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_MARK_DELETE, 
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, BY_SNAPSHOTS, COMMON, CONSUMER, SETS_COUNT, State
 
+_ONE_READ_US: Final = 10_000
+"""What a consumer is sent without a longer pause may all be of one read."""
 _GIVES_UP: Final = (BY_ACK, BY_REDELIVER, BY_MARK_DELETE, BY_RESET)
 
 
@@ -81,6 +83,7 @@ def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None
         common[0].second_last_ts = common[0].last_dispatch_ts
         common[0].last_dispatch_ts = point.ts_us
     common[0].last_dispatch_seq = point.seq
+    _note_in_turn(state, slot, consumer, point)
     consumers[consumer].sent_ledger = entries[slot].ledger
     consumers[consumer].sent_entry = entries[slot].entry
     consumers[consumer].sent_ts = point.ts_us
@@ -89,6 +92,19 @@ def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None
         consumers[consumer].permits -= messages_left(state, slot)
     else:
         consumers[consumer].permits = 1
+
+
+@compiled
+def _note_in_turn(state: State, slot: int, consumer: int, point: TracePoint) -> None:
+    """Notes how high positions a consumer was sent, and before its last read; call before the dispatch is its last."""
+    of, entries = state.consumers, state.entries
+    if point.ts_us - of[consumer].sent_ts > _ONE_READ_US:
+        of[consumer].former_top_ledger = of[consumer].top_ledger
+        of[consumer].former_top_entry = of[consumer].top_entry
+        of[consumer].former_sent_ts = of[consumer].sent_ts
+    if (entries[slot].ledger, entries[slot].entry) > (of[consumer].top_ledger, of[consumer].top_entry):
+        of[consumer].top_ledger = entries[slot].ledger
+        of[consumer].top_entry = entries[slot].entry
 
 
 @compiled

@@ -1,6 +1,7 @@
 """Changes the owners of hashes in the state, and ends and begins the intervals of their waiting."""
 
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability, note_starved
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
+from dispatch_audit.pipeline.replay.blocking.starvation import note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.delays import note_overdue_of
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting

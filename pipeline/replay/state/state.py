@@ -198,6 +198,11 @@ CONSUMER = RecordKind(
         "sent_ledger": 0,  # its last dispatch
         "sent_entry": 0,
         "sent_ts": 0,
+        "top_ledger": 0,  # the highest position that it was sent
+        "top_entry": 0,
+        "former_top_ledger": 0,  # the highest before its last read, and the last dispatch before that
+        "former_top_entry": 0,
+        "former_sent_ts": 0,
         "named_seq": 0,  # the last row, or snapshot, that shows it connected
         "gave_up_seq": 0,  # the last row that took entries from it: an acknowledgement, a redeliver, ...
         "gave_up_ts": 0,

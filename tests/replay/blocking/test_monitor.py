@@ -23,8 +23,8 @@ from local_replay import (
 from windowed_replay import tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 SECOND = 1_000_000

@@ -14,9 +14,9 @@ from test_cutting import Operation, operations, rows_of
 from windowed_replay import folded, tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.subscription.watermark import Watermark, reported_since
 
 # So many that no table is cut short: of the worst of each window there are more than of the worst of all.

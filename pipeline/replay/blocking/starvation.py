@@ -1,0 +1,129 @@
+"""Whether a hash that could be served is passed over: its owner, or others, are sent later entries (V10, V11)."""
+
+from typing import Final
+
+from dispatch_audit.pipeline.replay.blocking.durations import blocked_on_unacked_us, look_ahead_us, unserved_us
+from dispatch_audit.pipeline.replay.blocking.half_full import blocked_until_ts
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output, new_interval
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS
+
+# The hash could be served in the interval and was not: not a cause of waiting, but a finding.
+STARVED: Final = -1
+
+
+@compiled
+def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by: int, longest_us: int) -> None:
+    """Reports a hash as starved if it could have been served for `longest_us`; called when it is served or moves."""
+    hashes, waits = state.hashes, state.waits.hashes
+    owner = hashes[at].owner
+    head = hashes[at].queue_first
+    # Only entries that may not be overtaken (`queue_first`) count, and only while nobody but the owner holds others:
+    # who was sent one, although it was not the owner as far as rows show, may have been it, and the hash drains.
+    held_by_others = hashes[at].held_elsewhere > 0 or (hashes[at].held > 0 and hashes[at].holder != owner)
+    if head < 0 or hashes[at].away == 1 or held_by_others:
+        return
+    from_seq, from_ts, before_us = waits[at].clear_seq, waits[at].clear_ts, waits[at].clear_unserved_us
+    if waits[at].read_ts > from_ts and _may_be_unread(state, at, point.ts_us):
+        from_seq, from_ts, before_us = waits[at].read_seq, waits[at].read_ts, waits[at].read_unserved_us
+    if state.entries[head].since_ts > from_ts:
+        # It came back, and is before those that have waited longer.
+        from_seq, from_ts = state.entries[head].since_seq, state.entries[head].since_ts
+    # The hash does not starve while the broker does not read for its owner.
+    unavailable = unserved_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
+    if point.ts_us - from_ts - unavailable >= longest_us:
+        since = TracePoint(from_seq, from_ts)
+        report_starved(state, out, at, head, since, point, ended_by, unavailable)
+        _note_passed_by_others(state, out, at, from_ts, unavailable, longest_us)
+
+
+@compiled
+def in_turn_until_ts(state: Seen, owner: int, head: int) -> int:
+    """Until when its owner was sent nothing but what comes before `head`, so that its turn had not come; 0: never.
+
+    What is of the last read does not count: entries of one read may come in any order.
+    """
+    of, entries = state.consumers[owner], state.entries
+    position = (entries[head].ledger, entries[head].entry)
+    if (of.top_ledger, of.top_entry) < position:
+        return int(of.sent_ts)
+    return int(of.former_sent_ts) if (of.former_top_ledger, of.former_top_entry) < position else 0
+
+
+@compiled
+def report_starved(
+    state: Seen,
+    out: Output,
+    at: int,
+    head: int,
+    since: TracePoint,
+    point: TracePoint,
+    ended_by: int,
+    unavailable: int,
+) -> None:
+    """Reports that an entry of the hash at `at`, and those after it, could be sent between two points and were not.
+
+    For `unavailable` microseconds of that time the owner could be sent nothing.
+    """
+    hashes, owner = state.hashes, state.hashes[at].owner
+    row, report = new_interval(out, STARVED, owner, hashes[at].hash, since, point, ended_by), out.intervals
+    report[row].registered = hashes[at].registered
+    report[row].drained_from = hashes[at].drained_from
+    report[row].waiting = hashes[at].waiting
+    report[row].unavailable_us = unavailable
+    report[row].ledger = state.entries[head].ledger
+    report[row].entry = state.entries[head].entry
+    report[row].passed_ts = UNKNOWN
+    report[row].passed_by = owner
+    report[row].blocked_until_ts = blocked_until_ts(state, owner, point.ts_us)
+    if owner >= 0:
+        report[row].passed_ledger = state.consumers[owner].sent_ledger
+        report[row].passed_entry = state.consumers[owner].sent_entry
+        report[row].passed_ts = state.consumers[owner].sent_ts
+
+
+@compiled
+def _note_passed_by_others(state: Seen, out: Output, at: int, from_ts: int, unavailable: int, longest_us: int) -> None:
+    """Adds to the report of a starved hash the later entry that another consumer was sent, if its owner was sent none.
+
+    A broker that sends later entries to others has read the first entry of the hash, and looks at it at each read. It
+    may pass over it while its owner has no permits; only flow rows show that it has some all the time. While its owner
+    is sent anything, its turn may not have come.
+    """
+    entries, common, head = state.entries, state.common, state.hashes[at].queue_first
+    owner = state.hashes[at].owner
+    if owner < 0 or common[0].permits_known_by != BY_FLOWS or entries[head].marks & Mark.READ == 0:
+        return
+    passed_from = max(from_ts, entries[head].read_ts, state.consumers[owner].sent_ts) + unavailable + longest_us
+    if common[0].last_dispatch_ts < passed_from:
+        return
+    latest = NOBODY
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0 or entries[slot].marks & Mark.SENT == 0 or entries[slot].sent_ts < passed_from:
+            continue
+        later = (entries[slot].ledger, entries[slot].entry) > (entries[head].ledger, entries[head].entry)
+        if later and (latest == NOBODY or entries[slot].sent_ts > entries[latest].sent_ts):
+            latest = slot
+    if latest != NOBODY:
+        row = out.filled[INTERVALS] - 1
+        report = out.intervals
+        report[row].passed_ledger = entries[latest].ledger
+        report[row].passed_entry = entries[latest].entry
+        report[row].passed_ts = entries[latest].sent_ts
+        report[row].passed_by = entries[latest].sent_to
+
+
+@compiled
+def _may_be_unread(state: Seen, at: int, ts: int) -> bool:
+    """Whether the broker had reason not to read the first entry of a hash at once (V10).
+
+    It reads in order, and nothing while the look-ahead limit or that of unacknowledged messages is reached (4.2).
+    """
+    waits = state.waits.hashes
+    limited_us = look_ahead_us(state, ts) - waits[at].clear_look_ahead_us
+    limited_us += blocked_on_unacked_us(state, ts) - waits[at].clear_full_us
+    return bool(limited_us > 0 or state.entries[state.hashes[at].queue_first].marks & Mark.IN_BACKLOG != 0)
