@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.replay.blocking.half_full import note_half_full_con
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
@@ -121,7 +122,7 @@ def mark_delete_is_guessed(state: Seen) -> bool:
     After a reset the first publish or dispatch says where it is, until a snapshot shows it.
     """
     common = state.common
-    return bool(common[0].unseen_until_ts != UNKNOWN and common[0].shown_ts <= common[0].unseen_until_ts)
+    return bool(was_reset(state) and common[0].shown_ts <= common[0].unseen_until_ts)
 
 
 @compiled

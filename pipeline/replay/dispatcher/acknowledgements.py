@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, withdraw
+from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, was_reset, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
 from dispatch_audit.pipeline.replay.state.pair_index import entry_at
@@ -49,7 +49,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         # Any consumer may acknowledge any position, also one that this trace has not named yet (contract 5.1).
         slot = new_entry(state, events, i)
         note_without_publish(state, slot)
-        if state.common[0].unseen_until_ts != UNKNOWN:
+        if was_reset(state):
             state.entries[slot].marks |= Mark.BEFORE_RESET
     if events.code[i] == Code.ACK_END and state.entries[slot].marks & Mark.SETTLING != 0:
         ack_completed(state, slot)

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import withdraw
+from dispatch_audit.pipeline.replay.state.late_rows import was_reset, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.pair_index import entry_at
@@ -65,7 +65,7 @@ def new_entry(state: State, events: Events, i: int) -> int:
     ledger, entry = events.ledger[i], events.entry[i]
     note_position(state, ledger, entry)
     # After a reset consumers acknowledge entries that they got before it, at any position.
-    acknowledged = events.code[i] in (Code.ACK_START, Code.ACK_END) and state.common[0].unseen_until_ts != UNKNOWN
+    acknowledged = events.code[i] in (Code.ACK_START, Code.ACK_END) and was_reset(state)
     first = state.common[0].mark_delete_ledger == UNKNOWN and not acknowledged
     published = events.code[i] in (Code.PUBLISH, Code.PUBLISH_DELAYED)
     if first or (published and _is_before_all(state, ledger, entry)):

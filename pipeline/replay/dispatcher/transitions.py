@@ -32,7 +32,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_r
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
+from dispatch_audit.pipeline.replay.state.late_rows import note_unsent, was_reset
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -71,7 +71,7 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
         begin_wait(state, at, point)
     entries[slot].marks |= Mark.WAITING
     # After a reset no row shows where the cursor is before the first dispatch.
-    anywhere = common[0].unseen_until_ts != UNKNOWN and common[0].highest_dispatched_ledger == UNKNOWN
+    anywhere = was_reset(state) and common[0].highest_dispatched_ledger == UNKNOWN
     if common[0].waiting > common[0].in_replay or anywhere:
         entries[slot].marks |= Mark.IN_BACKLOG
     if is_due(entries[slot].marks):

@@ -12,7 +12,14 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import State
+
+
+@compiled
+def was_reset(state: Seen) -> bool:
+    """Whether a seek, unload or transfer has reset the dispatcher, so that rows may be about what was before it."""
+    return bool(state.common[0].unseen_until_ts != UNKNOWN)
 
 
 @compiled
