@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US, Reported, shown_as_kept
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
@@ -94,8 +94,12 @@ class RecentlyJoined:
         return HeldBack(self.applies, until, len(let_go), let_go_us, holder, root, perhaps, out_of_order)
 
     def held_until_us(self, consumer: int) -> int:
-        """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never."""
-        return self._released_us.get(consumer, 0)
+        """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never.
+
+        One that nothing has released is held still, as far as rows show; if it is sent something all the same, they do
+        not show since when.
+        """
+        return NEVER if consumer in self.places else self._released_us.get(consumer, 0)
 
     def join(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
         """Adds a consumer that joins, if another consumer is connected and entries are unacknowledged."""
