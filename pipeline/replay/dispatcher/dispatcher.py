@@ -27,6 +27,7 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
 )
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, take_switch
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_unseen, note_capacity, take_permits
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import mark_delete_may_move
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
@@ -324,7 +325,7 @@ class Dispatcher:
         """Notes that an administrator moves mark-delete, here or later: the broker may drop pending entries (E6)."""
         # From here on nobody knows which entries wait.
         self._before_change(at, BY_RESET)
-        join_leave_reset.mark_delete_may_move(self._state, at.ts_us, over)
+        mark_delete_may_move(self._state, at.ts_us, over)
         for index in np.flatnonzero(self._state.consumers.connected).tolist():
             self._note_capacity(index, at, BY_RESET)
 

@@ -6,7 +6,6 @@ looking ahead (`timeline`).
 
 from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_slot, is_kept_for_a_read
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
 from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     begin_waiting,
     remove_pending,
@@ -34,9 +33,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     new_state,
 )
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
-
-# A skip, clear or expiry is over by then, even if no row says so.
-_SKIP_US = 10_000_000
 
 
 def consumer_joined(state: State, consumer: int) -> None:
@@ -137,30 +133,6 @@ def rewind(state: State) -> None:
             dequeue(state, slot)
             entries[slot].marks &= ~Mark.NACKED
             enqueue(state, slot)
-
-
-@compiled
-def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
-    """Marks all entries as perhaps skipped: an administrator moves mark-delete, and the broker may drop them (E6).
-
-    Unless it is `over`, this concerns entries that are published from here on too.
-    """
-    entries = state.entries
-    state.common[0].skip_begun_ts = ts
-    state.common[0].skip_until_ts = ts if over else ts + _SKIP_US
-    for slot in range(entries.size):
-        if entries[slot].ledger < 0:
-            continue
-        waits = entries[slot].marks & Mark.WAITING != 0
-        if waits:
-            dequeue(state, slot)
-        entries[slot].marks |= Mark.MAYBE_SKIPPED
-        if waits:
-            enqueue(state, slot)
-    for consumer in range(state.consumers.size):
-        # None of the releases unblocks a consumer that way.
-        newly = state.consumers[consumer].unacked - state.consumers[consumer].maybe_skipped
-        count_as_maybe_skipped(state, consumer, newly)
 
 
 @compiled

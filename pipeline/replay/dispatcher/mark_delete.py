@@ -5,6 +5,8 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 3.11, 5.3, 5.9). Snapshots contain the broker's own position and correct the reconstructed one.
 """
 
+from typing import Final
+
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, free_entry
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
@@ -18,6 +20,10 @@ from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US, State
+from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
+
+_SKIP_US: Final = 10_000_000
+"""A skip, clear or expiry is over by then, even if no row says so."""
 
 
 @compiled
@@ -175,3 +181,34 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
                     entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
                 free_entry(state, slot)
     advance(state, out, point, releases)
+
+
+@compiled
+def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
+    """Marks all entries as perhaps skipped: an administrator moves mark-delete, and the broker may drop them (E6).
+
+    Unless it is `over`, this concerns entries that are published from here on too.
+    """
+    entries = state.entries
+    state.common[0].skip_begun_ts = ts
+    state.common[0].skip_until_ts = ts if over else ts + _SKIP_US
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        waits = entries[slot].marks & Mark.WAITING != 0
+        if waits:
+            dequeue(state, slot)
+        entries[slot].marks |= Mark.MAYBE_SKIPPED
+        if entries[slot].marks & Mark.SETTLING != 0 and entries[slot].sent_to >= 0:
+            # Its acknowledgement may find nothing, and then unblocks nobody.
+            consumer = entries[slot].sent_to
+            if state.consumers[consumer].unblocked_ts > ts - READ_US:
+                state.consumers[consumer].skip_blocks = 1
+        if waits:
+            enqueue(state, slot)
+    for consumer in range(state.consumers.size):
+        # None of the releases unblocks a consumer that way.
+        if state.consumers[consumer].blocked == 1:
+            state.consumers[consumer].skip_blocks = 1
+        newly = state.consumers[consumer].unacked - state.consumers[consumer].maybe_skipped
+        count_as_maybe_skipped(state, consumer, newly)

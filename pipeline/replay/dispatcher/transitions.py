@@ -192,6 +192,8 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
         hashes[at].last = previous
     holder = entries[slot].holder
     _note_given_up(state, slot, holder, point)
+    if ended_by in (BY_ACK, BY_REDELIVER) and entries[slot].marks & Mark.MAYBE_SKIPPED == 0:
+        state.consumers[holder].skip_blocks = 0
     entries[slot].holder = NOBODY
     state.consumers[holder].held -= 1
     charge(state, slot, holder, -entries[slot].unacked)

@@ -206,6 +206,7 @@ CONSUMER = RecordKind(
         "named_seq": 0,  # the last row, or snapshot, that shows it connected
         "gave_up_seq": 0,  # the last row that took entries from it: an acknowledgement, a redeliver, ...
         "gave_up_ts": 0,
+        "skip_blocks": 0,  # a skip took what it was blocked with: it may be so until it gives up something else (E6)
         "gave_up": 0,  # how many this row took
         "gave_up_ledger": 0,  # the oldest of them
         "gave_up_entry": 0,

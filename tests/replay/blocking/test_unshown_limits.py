@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, say, tables_of, two
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, reported, say, tables_of, two
 
 SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
@@ -52,6 +52,25 @@ def test_a_row_that_says_the_limit_leaves_no_doubt(at_first: bool) -> None:
         log.ack(1, 0)
     waits_for_long(log, 3, HIGH)
     assert unshown(log) == ["violation"]
+
+
+@pytest.mark.parametrize("gives_up_more", [False, True])
+def test_who_was_blocked_with_what_was_skipped_may_be_so_with_nothing(gives_up_more: bool) -> None:
+    """An acknowledgement that was in flight as the broker dropped what it names finds nothing, and unblocks nobody."""
+    log = two()
+    say(log, **{PER_CONSUMER: 3})
+    hold(log, 3)
+    log.ack(1, 0, 1, 2, phases="start")
+    log.reset("skip")
+    log.ack(1, 0, 1, 2, phases="end")
+    log.snapshot(reported(1, unacked_messages=0), reported(2, unacked_messages=0), mark_delete_position="1:2")
+    log.now_us += SECOND_US
+    if gives_up_more:
+        log.publish(3, HIGH)
+        log.dispatch(1, 3, HIGH)
+        log.ack(1, 3)
+    waits_for_long(log, 4, HIGH)
+    assert unshown(log) == ["violation" if gives_up_more else "not_provable unacked_limit_consumer"]
 
 
 def test_who_holds_nothing_is_at_no_limit() -> None:

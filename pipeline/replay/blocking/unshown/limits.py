@@ -141,9 +141,10 @@ def _is_sent(situation: Situation, waiting: Waiters) -> NDArray[np.bool_]:
 
 
 def _perhaps_blocked(state: Seen, since_us: int) -> NDArray[np.bool_]:
-    """Which consumers may be blocked on a limit of unacknowledged messages that no row shows, or were since a time."""
+    """Which consumers may be blocked on a limit of unacknowledged messages without rows that show it, or were since."""
     waits: Any = state.waits.consumers.view(np.ndarray)
     blocked: NDArray[np.bool_] = (waits["half_full"] == 1) | (waits["half_full_ts"] > since_us)
+    blocked |= state.consumers.view(np.ndarray)["skip_blocks"] == 1
     return blocked
 
 
