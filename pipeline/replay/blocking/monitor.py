@@ -249,7 +249,7 @@ class BlockingMonitor:
             # counts more than rows show (F10, E6), or has another limit, it may have been blocked at other times.
             passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
         # What it was held back from as recently joined passes nothing over until it is released (6.1).
-        passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(row.consumer))
+        passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(state, row.consumer))
         passed_over_us -= self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = self.moves.of(row.hash)

@@ -26,6 +26,7 @@ from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 _NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
 
@@ -93,13 +94,14 @@ class RecentlyJoined:
         out_of_order = self._out_of_order(state)
         return HeldBack(self.applies, until, len(let_go), let_go_us, holder, root, perhaps, out_of_order)
 
-    def held_until_us(self, consumer: int) -> int:
+    def held_until_us(self, state: Seen, consumer: int) -> int:
         """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never.
 
-        One that nothing has released is held still, as far as rows show; if it is sent something all the same, they do
-        not show since when.
+        After a skip rows do not show when one is released that is held still as far as they show.
         """
-        return NEVER if consumer in self.places else self._released_us.get(consumer, 0)
+        if consumer in self.places and common_of(state)["skip_begun_ts"] != UNKNOWN:
+            return NEVER
+        return self._released_us.get(consumer, 0)
 
     def join(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
         """Adds a consumer that joins, if another consumer is connected and entries are unacknowledged."""

@@ -42,7 +42,24 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
 
 
 @compiled
-def in_turn_until_ts(state: Seen, owner: int, head: int) -> int:
+def report_overdue(
+    state: Seen,
+    out: Output,
+    at: int,
+    head: int,
+    since: TracePoint,
+    point: TracePoint,
+    ended_by: int,
+    longest_us: int,
+) -> None:
+    """Reports a hash as starved if an entry of it could be sent since a point, and for `longest_us` since its turn."""
+    since = TracePoint(since.seq, max(since.ts_us, _in_turn_until_ts(state, state.hashes[at].owner, head)))
+    if point.ts_us - since.ts_us >= longest_us:
+        report_starved(state, out, at, head, since, point, ended_by, 0)
+
+
+@compiled
+def _in_turn_until_ts(state: Seen, owner: int, head: int) -> int:
     """Until when its owner was sent nothing but what comes before `head`, so that its turn had not come; 0: never.
 
     What is of the last read does not count: entries of one read may come in any order.

@@ -10,7 +10,7 @@ so later entries may pass it at once, but not for long: the broker looks at it a
 from typing import Final
 
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.blocking.starvation import in_turn_until_ts, report_starved
+from dispatch_audit.pipeline.replay.blocking.starvation import report_overdue
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready, stop_waiting
@@ -147,10 +147,9 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
         return
     due_ts = max(entries[slot].due_ts, entries[slot].read_ts)
     from_ts = max(due_ts, hashes[at].free_ts, waits[owner].cause_ts, state.consumers[owner].unblocked_ts)
-    from_ts = max(from_ts, in_turn_until_ts(state, owner, slot))
     if point.ts_us - from_ts >= longest_us:
         since = TracePoint(entries[slot].due_seq, from_ts)
-        report_starved(state, out, at, slot, since, point, ended_by, 0)
+        report_overdue(state, out, at, slot, since, point, ended_by, longest_us)
 
 
 @compiled
