@@ -37,7 +37,7 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     unavailable = unserved_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
     if point.ts_us - from_ts - unavailable >= longest_us:
         since = TracePoint(from_seq, from_ts)
-        report_starved(state, out, at, head, since, point, ended_by, unavailable)
+        _report_starved(state, out, at, head, since, point, ended_by, unavailable)
         _note_passed_by_others(state, out, at, from_ts, unavailable, longest_us)
 
 
@@ -55,7 +55,7 @@ def report_overdue(
     """Reports a hash as starved if an entry of it could be sent since a point, and for `longest_us` since its turn."""
     since = TracePoint(since.seq, max(since.ts_us, _in_turn_until_ts(state, state.hashes[at].owner, head)))
     if point.ts_us - since.ts_us >= longest_us:
-        report_starved(state, out, at, head, since, point, ended_by, 0)
+        _report_starved(state, out, at, head, since, point, ended_by, 0)
 
 
 @compiled
@@ -72,7 +72,7 @@ def _in_turn_until_ts(state: Seen, owner: int, head: int) -> int:
 
 
 @compiled
-def report_starved(
+def _report_starved(
     state: Seen,
     out: Output,
     at: int,

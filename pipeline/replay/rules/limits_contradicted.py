@@ -40,11 +40,11 @@ def count_pass(state: SeenByLimits, limited: int, sent: Dispatch, explained_from
         claims[limited].passes_from = explained_from
     claims[limited].passes_from = min(claims[limited].passes_from, explained_from)
     if claims[limited].held_at >= claims[limited].passes_from:
-        forget_held_back(state, limited)
+        _forget_held_back(state, limited)
 
 
 @compiled
-def forget_held_back(state: SeenByLimits, limited: int) -> None:
+def _forget_held_back(state: SeenByLimits, limited: int) -> None:
     """Forgets what was taken for holding back at a limit: it was something else."""
     claims = state.limits.claims
     claims[limited].held_back = 0
