@@ -1,15 +1,7 @@
 """Verdicts on `early_duplicate`: overlapping replay reads (F10, E17), or something else.
 
-Two replay reads in flight at the same time contain the same entries, and both are sent: a block of entries goes to the
-same consumer once more, in the same order, at most one read later. Source: contract 6.6, whose five points are checked
-here as far as findings show them. Findings do not include entries that were sent only once, so only the order shows
-that the whole block repeats.
-
 An entry that its consumer acknowledges between the two sends is sent again all the same: the second read had it before
 (contract 6.6, point 3).
-
-Snapshots can prove it: the broker counts the entries twice that were still held. A row that the log repeats does not
-change the broker's count.
 """
 
 from collections.abc import Mapping
@@ -18,21 +10,17 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_COUNT
-from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
-from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.held_twice import given_back, other_holders
+from dispatch_audit.pipeline.replay.verdicts.overlapping_reads import block_verdict, blocks, is_within
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before, still_from_before
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable, unexplained
 
-# The largest distance between a block of duplicates and a snapshot that the verdict uses.
-LOOK_AHEAD_US: Final = 30_000_000
-
-_ACKNOWLEDGED = unexplained("no read that was in flight then had it, because it had been acknowledged before")
+_ACKNOWLEDGED: Final = unexplained("no read that was in flight then had it, because it had been acknowledged before")
 
 
 def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContext) -> dict[int, FindingVerdict]:
@@ -47,20 +35,17 @@ def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContex
     indexes = indexes[np.argsort(findings.seq[indexes], kind="stable")]
     known = indexes[findings.other_seq[indexes] != UNKNOWN]
     replayed = chosen(findings, known[findings.other_marks[known] & Mark.REPLAYED != 0])
-    twice = findings.rule == EARLY_DUPLICATE
-    first_holders = dict(zip(findings.seq[twice].tolist(), findings.other_consumer[twice].tolist(), strict=True))
+    holders = other_holders(findings)
     verdicts: dict[int, FindingVerdict] = {}
     for consumer in np.unique(findings.consumer[indexes]):
-        verdicts |= _judged(
-            indexes[findings.consumer[indexes] == consumer], replayed, first_holders, overtakings, context
-        )
+        verdicts |= _judged(indexes[findings.consumer[indexes] == consumer], replayed, holders, overtakings, context)
     return verdicts
 
 
 def _judged(
     of_consumer: Ints,
     replayed: Records,
-    first_holders: Mapping[int, int],
+    holders: Mapping[int, frozenset[int]],
     overtakings: Mapping[int, FindingVerdict],
     context: FindingContext,
 ) -> dict[int, FindingVerdict]:
@@ -68,8 +53,8 @@ def _judged(
 
     Args:
         of_consumer: their indexes among all findings.
-        replayed: see `_first_read`.
-        first_holders: who held what each duplicate sent once more, by the row of the duplicate.
+        replayed: see `block_verdict`.
+        holders: see `held_twice.other_holders`.
         overtakings: see `duplicates`.
         context: of the findings.
     """
@@ -81,27 +66,19 @@ def _judged(
     repeated_again = frozenset(findings.other_seq[of_consumer][repeated].tolist())
     more_than_twice = frozenset(of_consumer[repeated].tolist())
     verdicts: dict[int, FindingVerdict] = {}
-    for block in _blocks(of_consumer, findings):
-        known = chosen(findings[block].view(np.recarray), findings.other_seq[block] != UNKNOWN)
-        contradiction = _contradiction(known, context.skew_us)
-        unproven = _first_read(known, replayed)
-        if contradiction:
-            verdict = unexplained(contradiction)
-        elif (known.ts_us - known.other_ts > READ_US).any():
-            verdict = _late_verdict(known, unproven, context)
-        else:
-            verdict = _overlap_verdict(block, of_consumer, unproven, context)
+    for block in blocks(of_consumer, findings):
+        verdict = block_verdict(block, of_consumer, replayed, context)
         for at, finding in findings_at(findings, block):
-            given_back = _given_back(finding, first_holders, context)
-            if given_back is not None:
-                verdicts[at] = given_back
+            returned = given_back(finding, holders[finding.seq], context)
+            if returned is not None:
+                verdicts[at] = returned
             elif at in more_than_twice or finding.seq in repeated_again:
                 verdicts[at] = unexplained("it was sent more than twice, but two overlapping reads send it twice")
             elif finding.seq in miscounted or context.misrouted(finding.seq):
                 verdicts[at] = unexplained(
                     "the second of two overlapping reads would have sent it with the same count to the same owner"
                 )
-            elif finding.other_seq == UNKNOWN and not _is_within(finding, block, findings):
+            elif finding.other_seq == UNKNOWN and not is_within(finding, block, findings):
                 verdicts[at] = _perhaps_reset(finding, context) or _ACKNOWLEDGED
             elif verdict.severity == "violation":
                 # A rewound cursor reads once more what a read from before sends.
@@ -115,27 +92,6 @@ def _judged(
             else:
                 verdicts[at] = verdict
     return verdicts
-
-
-def _given_back(
-    finding: KernelFinding, first_holders: Mapping[int, int], context: FindingContext
-) -> FindingVerdict | None:
-    """The verdict on what a consumer gave back after overlapping reads had sent it to another one, too; None: none did.
-
-    It is pending at both (contract 6.6). When the first one leaves, or returns it, the broker sends it again although
-    the second holds it.
-    """
-    first, known = first_holders.get(finding.other_seq, NOBODY), context.bugs_with("sent_by_two_replay_reads")
-    if not known or first in (NOBODY, finding.other_consumer):
-        return None
-    if finding.returned_by == first:
-        gave_back = "has returned it"
-    elif context.has_left_between(first, finding.other_seq, finding.seq):
-        gave_back = "has left"
-    else:
-        return None
-    because = f"{context.names.spoken(first)}, to which the first of two overlapping reads sent it, {gave_back}"
-    return FindingVerdict("known_bug", context.exception("E17"), known, because)
 
 
 def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
@@ -152,149 +108,3 @@ def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVe
         f"the broker closed the last consumer at seq {context.names.seq(rejoin.left.seq)}, as it does for a seek or an "
         "unload, after which it sends acknowledged entries again (E3), and no row says why"
     )
-
-
-def _blocks(of_consumer: Ints, findings: Records) -> list[Ints]:
-    """The duplicates of one consumer in blocks: all of a block was sent once before any of it was sent again."""
-    blocks: list[list[int]] = []
-    again_from, last_us = UNKNOWN, 0
-    for at, finding in findings_at(findings, of_consumer):
-        if not blocks or finding.other_seq > again_from or finding.ts_us - last_us > READ_US:
-            blocks.append([])
-            again_from = finding.seq
-        blocks[-1].append(at)
-        last_us = finding.ts_us
-    return [np.array(block, dtype=np.int64) for block in blocks]
-
-
-def _is_within(finding: KernelFinding, block: Ints, findings: Records) -> bool:
-    """Whether a duplicate whose first dispatch is forgotten follows others of its block, in the order of positions.
-
-    What a replay read sent is remembered for longer than a read takes (`dispatcher.entries`), but no row need show that
-    the last entries of a block came from replay: they may be the highest that were dispatched by then.
-    """
-    before = findings[block][(findings.seq[block] < finding.seq) & (findings.other_seq[block] != UNKNOWN)]
-    position = (finding.ledger, finding.entry)
-    return bool(before.size) and (int(before.ledger[-1]), int(before.entry[-1])) < position
-
-
-def _contradiction(block: Records, skew_us: int) -> str:
-    """The reason why overlapping reads cannot have sent a block (points of contract 6.6); empty if there is none.
-
-    A read sends to one consumer after another, so it orders what went to the same one only. Where hashes moved between
-    the two, the second sends to one what the first sent to several.
-    """
-    for former in np.unique(block.other_consumer):
-        if (np.diff(block.other_seq[block.other_consumer == former]) < 0).any():
-            return "the entries were sent in another order the second time"
-    published = block.since_ts[block.since_seq != UNKNOWN]
-    if published.size and published.max() > block.other_ts.min() + skew_us:
-        return "some of the entries that were sent again were published, or returned, after the first of them was sent"
-    return ""
-
-
-def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
-    """The verdict on a block if no row shows that a replay read sent it first; snapshots may prove that it is F10.
-
-    A read sends to several consumers, so what two reads sent to another one in between shows it too.
-
-    Args:
-        block: the duplicates.
-        replayed: all duplicates of the subscription that came from replay the first time.
-
-    Returns:
-        None: a replay read sent it the first time.
-    """
-    if block.size == 0:
-        return None
-    between = (replayed.other_seq < block.seq.min()) & (replayed.seq > block.other_seq.max())
-    if (between & (np.abs(replayed.ts_us - block.ts_us[0]) <= READ_US)).any():
-        return None
-    # What is read for a consumer without permits goes into replay, and is above all that was dispatched by then.
-    if ((block.since_seq != UNKNOWN) & (block.other_ts - block.since_ts > READ_US)).any():
-        return not_provable(
-            "it had waited for longer than a read takes when it was sent the first time, and no row shows whether it "
-            "was in replay by then: only replay reads overlap"
-        )
-    return unexplained("a normal read sent it the first time, and only replay reads overlap")
-
-
-def _late_verdict(block: Records, unproven: FindingVerdict | None, context: FindingContext) -> FindingVerdict:
-    """The verdict on a block that was sent again later than a read takes.
-
-    What a read of 3.x and classic brings for a consumer without permits is put back, also if the consumer holds it
-    meanwhile, and is read once more as soon as it has permits again (contract 6.2, 6.6).
-    """
-    if unproven is not None and unproven.severity == "violation":
-        return unproven
-    contradiction = "more time passed between the two dispatches than a read takes"
-    idle = bool((block.receiver_sent_ts[0] - block.other_ts <= READ_US).all())
-    permits_recorded = common_of(context.found.dispatcher.seen)["permits_known_by"] == BY_FLOWS
-    if context.drains or permits_recorded or not idle:
-        return unexplained(contradiction)
-    because = (
-        f"{contradiction}, but the consumer was sent nothing in between, and no row shows whether it had permits: "
-        "without any, the second of two overlapping reads is repeated when it has some again"
-    )
-    return not_provable(because)
-
-
-def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context: FindingContext) -> bool:
-    """Whether the snapshots before and after a block are near enough to attribute their difference to the block."""
-    times = context.found.findings.ts_us[block]
-    joined = context.joined(int(context.found.findings.consumer[block[0]]))
-    # The broker's count for a consumer that has just joined has no surplus.
-    since_us = before.ts_us if before is not None else joined.ts_us if joined is not None else None
-    near_before = since_us is not None and times[0] - since_us <= LOOK_AHEAD_US
-    return near_before and after is not None and after.ts_us - times[-1] <= LOOK_AHEAD_US
-
-
-def _overlap_verdict(
-    block: Ints, of_consumer: Ints, unproven: FindingVerdict | None, context: FindingContext
-) -> FindingVerdict:
-    """The verdict on a block with the signature of F10, which the snapshots around it may prove or refute.
-
-    `unproven` is the verdict if they do neither; None: that it is F10.
-
-    Between two exact snapshots the surplus grows by every message that the broker counted twice, and by nothing else.
-    What was acknowledged between the two dispatches is counted once at a time, and so is what went to two consumers.
-    """
-    findings = context.found.findings
-    # A consumer that gets what another one holds, because the hash moved meanwhile, holds it once.
-    same = findings.other_consumer[of_consumer] == findings.consumer[of_consumer]
-    held = of_consumer[same & (findings.acknowledged[of_consumer] == 0)]
-    first, last = findings.seq[block[0]], findings.seq[block[-1]]
-    known = context.bugs_with("sent_by_two_replay_reads")
-    if not known:
-        return unexplained("")
-    consumer = int(findings.consumer[block[0]])
-    surpluses = [surplus for surplus in context.found.snapshots.surpluses if surplus.consumer == consumer]
-    before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
-    after = next((s for s in surpluses if s.seq_begin > last), None)
-    lowered = any(s is not None and s.messages < 0 for s in (before, after))
-    if lowered or not np.isin(block, held).any() or not _is_near(before, after, block, context):
-        # A count that is too low, as other flaws make it, proves nothing either.
-        after = None
-    because = (
-        "this is the signature of overlapping replay reads"
-        if block.size > 1
-        else "this is consistent with overlapping replay reads"
-    )
-    if after is not None:
-        snapshot_seq = context.names.seq(after.seq)
-        grown = after.messages - (before.messages if before is not None else 0)
-        since = before.seq_end if before is not None else UNKNOWN
-        seqs = findings.seq[held]
-        expected = int(np.count_nonzero((seqs > since) & (seqs <= after.seq_begin)))
-        if grown <= 0:
-            return unexplained(
-                f"the snapshot at seq {snapshot_seq} shows that the broker did not send it twice: it counts no message "
-                "that the consumer does not hold"
-            )
-        if grown >= expected:
-            because += (
-                f", and the snapshot at seq {snapshot_seq} proves it: the broker counts {count(grown, 'message')} too "
-                "many"
-            )
-            unproven = None
-    return unproven or FindingVerdict("known_bug", context.exception("E17"), known, because)

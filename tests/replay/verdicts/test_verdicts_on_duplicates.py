@@ -6,8 +6,8 @@ from local_replay import HIGH, LOW, Log, Replay, replayed
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
 from dispatch_audit.pipeline.replay.verdicts.judge import judged
+from dispatch_audit.pipeline.replay.verdicts.overlapping_reads import LOOK_AHEAD_US
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
@@ -338,12 +338,8 @@ def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> Non
         assert verdict.severity == severity
 
 
-@pytest.mark.parametrize(
-    ("by", "leaves", "severity"),
-    [(1, True, "known_bug"), (4, True, "not_provable"), (1, False, "known_bug"), (4, False, "violation")],
-)
-def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(by: int, leaves: bool, severity: str) -> None:
-    """It is pending at 1 and at 2, and goes to 3 when 1 leaves or returns it; 4 has nothing to give back."""
+def pending_at_1_and_2() -> Log:
+    """Two overlapping reads have sent two entries to consumer 1 and then to 2, their owner by then; 3 and 4 wait."""
     log = Log()
     log.join(1)
     log.join(4)
@@ -358,6 +354,16 @@ def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(by: int, le
         log.dispatch(2, entry, HIGH, count=1)
     log.join(3)
     log.now_us += 1_000_000
+    return log
+
+
+@pytest.mark.parametrize(
+    ("by", "leaves", "severity"),
+    [(1, True, "known_bug"), (4, True, "not_provable"), (1, False, "known_bug"), (4, False, "violation")],
+)
+def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(by: int, leaves: bool, severity: str) -> None:
+    """It is pending at 1 and at 2, and goes to 3 when 1 leaves or returns it; 4 has nothing to give back."""
+    log = pending_at_1_and_2()
     if leaves:
         log.leave(by)
     else:
@@ -365,3 +371,28 @@ def test_who_was_sent_it_by_the_first_of_two_reads_gives_it_back_too(by: int, le
     again = log.dispatch(3, 0, HIGH, count=1 if leaves else 2)
     replay = replayed(log.rows, version="3.0.7")
     assert replay.verdicts["early_duplicate", again].severity == severity
+
+
+@pytest.mark.parametrize(("by", "severity"), [(1, "known_bug"), (4, "violation")])
+def test_the_first_of_two_gives_it_back_after_the_second_has_left(by: int, severity: str) -> None:
+    """The entry goes on to 3, and stays pending at 1."""
+    log = pending_at_1_and_2()
+    log.leave(2)
+    for entry in range(2):
+        log.dispatch(3, entry, HIGH, count=1)
+    log.now_us += 1_000_000
+    log.redeliver(by, 0)
+    again = log.dispatch(3, 0, HIGH, count=2)
+    replay = replayed(log.rows, version="3.0.7")
+    assert replay.verdicts["early_duplicate", again].severity == severity
+
+
+def test_what_the_first_of_two_has_returned_it_cannot_return_again() -> None:
+    log = pending_at_1_and_2()
+    found = []
+    for count in (2, 3):
+        log.redeliver(1, 0)
+        found.append(log.dispatch(3, 0, HIGH, count=count))
+        log.now_us += 1_000_000
+    verdicts = replayed(log.rows, version="3.0.7").verdicts
+    assert [verdicts["early_duplicate", seq].severity for seq in found] == ["known_bug", "violation"]

@@ -1,0 +1,190 @@
+"""Whether two overlapping replay reads have sent a block of entries twice to a consumer (contract 6.6, F10, E17).
+
+Two replay reads in flight at the same time contain the same entries, and both are sent: a block of entries goes to the
+same consumer once more, in the same order, at most one read later. Findings do not include entries that were sent only
+once, so only the order shows that the whole block repeats.
+
+Snapshots can prove it: the broker counts the entries twice that were still held. A row that the log repeats does not
+change the broker's count.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
+from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
+from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable, unexplained
+
+# The largest distance between a block of duplicates and a snapshot that the verdict uses.
+LOOK_AHEAD_US: Final = 30_000_000
+
+
+def blocks(of_consumer: Ints, findings: Records) -> list[Ints]:
+    """The duplicates of one consumer in blocks: all of a block was sent once before any of it was sent again."""
+    found: list[list[int]] = []
+    again_from, last_us = UNKNOWN, 0
+    for at, finding in findings_at(findings, of_consumer):
+        if not found or finding.other_seq > again_from or finding.ts_us - last_us > READ_US:
+            found.append([])
+            again_from = finding.seq
+        found[-1].append(at)
+        last_us = finding.ts_us
+    return [np.array(block, dtype=np.int64) for block in found]
+
+
+def is_within(finding: KernelFinding, block: Ints, findings: Records) -> bool:
+    """Whether a duplicate whose first dispatch is forgotten follows others of its block, in the order of positions.
+
+    What a replay read sent is remembered for longer than a read takes (`dispatcher.entries`), but no row need show that
+    the last entries of a block came from replay: they may be the highest that were dispatched by then.
+    """
+    before = findings[block][(findings.seq[block] < finding.seq) & (findings.other_seq[block] != UNKNOWN)]
+    position = (finding.ledger, finding.entry)
+    return bool(before.size) and (int(before.ledger[-1]), int(before.entry[-1])) < position
+
+
+def block_verdict(block: Ints, of_consumer: Ints, replayed: Records, context: FindingContext) -> FindingVerdict:
+    """The verdict on a block: whether two overlapping reads have sent it.
+
+    Args:
+        block: the indexes of its duplicates among all findings.
+        of_consumer: those of all duplicates of its consumer.
+        replayed: all duplicates of the subscription that came from replay the first time.
+        context: of the findings.
+    """
+    findings = context.found.findings
+    known = chosen(findings[block].view(np.recarray), findings.other_seq[block] != UNKNOWN)
+    contradiction = _contradiction(known, context.skew_us)
+    if contradiction:
+        return unexplained(contradiction)
+    unproven = _first_read(known, replayed)
+    if (known.ts_us - known.other_ts > READ_US).any():
+        return _late_verdict(known, unproven, context)
+    return _overlap_verdict(block, of_consumer, unproven, context)
+
+
+def _contradiction(block: Records, skew_us: int) -> str:
+    """The reason why overlapping reads cannot have sent a block (points of contract 6.6); empty if there is none.
+
+    A read sends to one consumer after another, so it orders what went to the same one only. Where hashes moved between
+    the two, the second sends to one what the first sent to several.
+    """
+    for former in np.unique(block.other_consumer):
+        if (np.diff(block.other_seq[block.other_consumer == former]) < 0).any():
+            return "the entries were sent in another order the second time"
+    published = block.since_ts[block.since_seq != UNKNOWN]
+    if published.size and published.max() > block.other_ts.min() + skew_us:
+        return "some of the entries that were sent again were published, or returned, after the first of them was sent"
+    return ""
+
+
+def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
+    """The verdict on a block if no row shows that a replay read sent it first; snapshots may prove that it is F10.
+
+    A read sends to several consumers, so what two reads sent to another one in between shows it too.
+
+    Args:
+        block: the duplicates.
+        replayed: all duplicates of the subscription that came from replay the first time.
+
+    Returns:
+        None: a replay read sent it the first time.
+    """
+    if block.size == 0:
+        return None
+    between = (replayed.other_seq < block.seq.min()) & (replayed.seq > block.other_seq.max())
+    if (between & (np.abs(replayed.ts_us - block.ts_us[0]) <= READ_US)).any():
+        return None
+    # What is read for a consumer without permits goes into replay, and is above all that was dispatched by then.
+    if ((block.since_seq != UNKNOWN) & (block.other_ts - block.since_ts > READ_US)).any():
+        return not_provable(
+            "it had waited for longer than a read takes when it was sent the first time, and no row shows whether it "
+            "was in replay by then: only replay reads overlap"
+        )
+    return unexplained("a normal read sent it the first time, and only replay reads overlap")
+
+
+def _late_verdict(block: Records, unproven: FindingVerdict | None, context: FindingContext) -> FindingVerdict:
+    """The verdict on a block that was sent again later than a read takes.
+
+    What a read of 3.x and classic brings for a consumer without permits is put back, also if the consumer holds it
+    meanwhile, and is read once more as soon as it has permits again (contract 6.2, 6.6).
+    """
+    if unproven is not None and unproven.severity == "violation":
+        return unproven
+    contradiction = "more time passed between the two dispatches than a read takes"
+    idle = bool((block.receiver_sent_ts[0] - block.other_ts <= READ_US).all())
+    permits_recorded = common_of(context.found.dispatcher.seen)["permits_known_by"] == BY_FLOWS
+    if context.drains or permits_recorded or not idle:
+        return unexplained(contradiction)
+    because = (
+        f"{contradiction}, but the consumer was sent nothing in between, and no row shows whether it had permits: "
+        "without any, the second of two overlapping reads is repeated when it has some again"
+    )
+    return not_provable(because)
+
+
+def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context: FindingContext) -> bool:
+    """Whether the snapshots before and after a block are near enough to attribute their difference to the block."""
+    times = context.found.findings.ts_us[block]
+    joined = context.joined(int(context.found.findings.consumer[block[0]]))
+    # The broker's count for a consumer that has just joined has no surplus.
+    since_us = before.ts_us if before is not None else joined.ts_us if joined is not None else None
+    near_before = since_us is not None and times[0] - since_us <= LOOK_AHEAD_US
+    return near_before and after is not None and after.ts_us - times[-1] <= LOOK_AHEAD_US
+
+
+def _overlap_verdict(
+    block: Ints, of_consumer: Ints, unproven: FindingVerdict | None, context: FindingContext
+) -> FindingVerdict:
+    """The verdict on a block with the signature of F10, which the snapshots around it may prove or refute.
+
+    `unproven` is the verdict if they do neither; None: that it is F10.
+
+    Between two exact snapshots the surplus grows by every message that the broker counted twice, and by nothing else.
+    What was acknowledged between the two dispatches is counted once at a time, and so is what went to two consumers.
+    """
+    findings = context.found.findings
+    # A consumer that gets what another one holds, because the hash moved meanwhile, holds it once.
+    same = findings.other_consumer[of_consumer] == findings.consumer[of_consumer]
+    held = of_consumer[same & (findings.acknowledged[of_consumer] == 0)]
+    first, last = findings.seq[block[0]], findings.seq[block[-1]]
+    known = context.bugs_with("sent_by_two_replay_reads")
+    if not known:
+        return unexplained("")
+    consumer = int(findings.consumer[block[0]])
+    surpluses = [surplus for surplus in context.found.snapshots.surpluses if surplus.consumer == consumer]
+    before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
+    after = next((s for s in surpluses if s.seq_begin > last), None)
+    lowered = any(s is not None and s.messages < 0 for s in (before, after))
+    if lowered or not np.isin(block, held).any() or not _is_near(before, after, block, context):
+        # A count that is too low, as other flaws make it, proves nothing either.
+        after = None
+    because = (
+        "this is the signature of overlapping replay reads"
+        if block.size > 1
+        else "this is consistent with overlapping replay reads"
+    )
+    if after is not None:
+        snapshot_seq = context.names.seq(after.seq)
+        grown = after.messages - (before.messages if before is not None else 0)
+        since = before.seq_end if before is not None else UNKNOWN
+        seqs = findings.seq[held]
+        expected = int(np.count_nonzero((seqs > since) & (seqs <= after.seq_begin)))
+        if grown <= 0:
+            return unexplained(
+                f"the snapshot at seq {snapshot_seq} shows that the broker did not send it twice: it counts no message "
+                "that the consumer does not hold"
+            )
+        if grown >= expected:
+            because += (
+                f", and the snapshot at seq {snapshot_seq} proves it: the broker counts {count(grown, 'message')} too "
+                "many"
+            )
+            unproven = None
+    return unproven or FindingVerdict("known_bug", context.exception("E17"), known, because)
