@@ -93,7 +93,7 @@ class PlannedSteps:
         if row.seq_begin < row.seq and self._held.newest is not None:
             # Rows of so shortly before are still held; findings of older ones are looked at again.
             held_back = self._held.point_before(row.ts_us - self.held_us)
-            begin = max(held_back, TracePoint(row.seq_begin, row.ts_us))
+            begin = max(held_back, TracePoint(row.seq_begin, self._held.ts_us_after(row.seq_begin, row.ts_us)))
             self._add(steps.SettingsAnnounced(min(begin, here), row))
         self._add(steps.SettingsBegin(here, row))
 
