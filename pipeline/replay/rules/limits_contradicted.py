@@ -35,6 +35,7 @@ def count_pass(state: SeenByLimits, limited: int, sent: Dispatch, explained_from
     """
     claims = state.limits.claims
     claims[limited].passes += 1
+    claims[limited].just_passed = 1
     if claims[limited].passes == 1:
         claims[limited].passed_seq = sent.seq
         claims[limited].passes_from = explained_from
@@ -59,14 +60,17 @@ def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> N
     Until then it certainly had the limit. It may have had another one when the time was over: who is blocked stays so
     until the next acknowledgement (4.14).
 
-    Under a limit of the dispatch rate it shows nothing: what waited may have waited for that.
+    Under a limit of the dispatch rate it shows nothing: what waited may have waited for that. A single time after a
+    pass does not show that the broker has the limit still: something else holds entries back now and then.
     """
     claims = state.limits.claims
     if state.common[0].rate_limited == 1 or 0 < claims[limited].passes_from <= most:
         return
     claims[limited].held_back += 1
     claims[limited].held_at = max(claims[limited].held_at, most)
-    note_kept(state, limited, seq, seq)
+    if claims[limited].just_passed == 0:
+        note_kept(state, limited, seq, seq)
+    claims[limited].just_passed = 0
 
 
 @compiled

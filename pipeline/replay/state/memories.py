@@ -114,6 +114,7 @@ CLAIM = RecordKind(
         "passes": 0,  # how often more was sent than it and batches allow
         "beyond": 0,  # the dispatches of these times
         "held_back": 0,  # how often the broker held back at it
+        "just_passed": 0,  # 1: the broker has not held back since the last of them
         "passed_seq": 0,  # the first dispatch beyond it
         "most": 0,  # messages
         "passes_from": 0,  # the lowest limit that explains any of these times; 0: there was none
