@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.pair_index import drop, entry_at, find, put
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, NO_RESET, State
+from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, NO_RESET, READ_US, State
 
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)
@@ -76,6 +76,23 @@ def was_read(state: State, ledger: int, entry: int) -> bool:
     """Whether the broker has certainly read a position: at least up to the highest one that was dispatched."""
     common = state.common
     return bool((ledger, entry) <= (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry))
+
+
+@compiled
+def shows_cursor(state: State, slot: int, ts: int) -> bool:
+    """Whether a dispatch shows how far the cursor has read since it was rewound; ask before the dispatch is noted.
+
+    What was sent since the rewind comes from replay. What waited before the rewind may do so too: a replay read that
+    was in flight as the last consumer left sends what it has read to the next one (3.5, 3.6).
+    """
+    common, entries = state.common, state.entries
+    if entries[slot].sent_ts > common[0].rewound_ts:
+        return False
+    left_behind = (common[0].left_behind_ledger, common[0].left_behind_entry)
+    waited = (
+        entries[slot].since_seq < common[0].rewound_seq and (entries[slot].ledger, entries[slot].entry) <= left_behind
+    )
+    return bool(not waited or ts > common[0].rewound_ts + READ_US)
 
 
 @compiled

@@ -97,7 +97,7 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, s
         state.common[0].total_vague = 1
     return_all(state, out, consumer, point, BY_LEAVE, skew_us)
     if state.common[0].connected == 0:
-        rewind(state)
+        rewind(state, point)
         # From here on they wait for a consumer.
         state.common[0].waiting_since_seq = point.seq
         state.common[0].waiting_since_ts = point.ts_us
@@ -113,10 +113,14 @@ def counts_may_be_lost(state: State) -> None:
 
 
 @compiled
-def rewind(state: State) -> None:
+def rewind(state: State, point: TracePoint) -> None:
     """Rewinds the cursor to mark-delete: waiting entries are read anew, redelivery counts are lost (3.5, 3.6, 5.8)."""
     entries, common = state.entries, state.common
     common[0].total_vague = 0
+    common[0].left_behind_ledger = common[0].highest_dispatched_ledger
+    common[0].left_behind_entry = common[0].highest_dispatched_entry
+    common[0].rewound_seq = point.seq
+    common[0].rewound_ts = point.ts_us
     common[0].highest_dispatched_ledger = UNKNOWN
     common[0].reported_read_ledger = UNKNOWN
     common[0].in_replay = 0
@@ -177,7 +181,11 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
             entries[slot].marks |= Mark.DELAYED
         entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED | Mark.IN_TRANSACTION
         entries[slot].marks |= Mark.BEFORE_RESET
-    rewind(state)
+    rewind(state, point)
+    # What the former dispatcher has read is lost with it.
+    state.common[0].left_behind_ledger = UNKNOWN
+    state.common[0].published_at_reset_ledger = state.common[0].last_published_ledger
+    state.common[0].published_at_reset_entry = state.common[0].last_published_entry
     state.common[0].mark_delete_ledger = UNKNOWN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:

@@ -28,7 +28,7 @@ How the states show in a slot:
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
-from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, shows_cursor, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -70,9 +70,7 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
         hashes[at].waiting_since_ts = point.ts_us
         begin_wait(state, at, point)
     entries[slot].marks |= Mark.WAITING
-    # After a reset no row shows where the cursor is before the first dispatch.
-    anywhere = was_reset(state) and common[0].highest_dispatched_ledger == UNKNOWN
-    if common[0].waiting > common[0].in_replay or anywhere:
+    if common[0].waiting > common[0].in_replay or _may_be_far_behind(state):
         entries[slot].marks |= Mark.IN_BACKLOG
     if is_due(entries[slot].marks):
         note_ready(state, at, point)
@@ -85,6 +83,15 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
     hashes[at].waiting_messages += entries[slot].messages
     if hashes[at].away == 1:
         note_blocked(hashes, at, 1, point)
+
+
+@compiled
+def _may_be_far_behind(state: State) -> bool:
+    """Whether the cursor may be in front of entries from before a reset: no row shows which of them it has to read."""
+    common = state.common
+    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
+    at_reset = (common[0].published_at_reset_ledger, common[0].published_at_reset_entry)
+    return bool(was_reset(state) and (highest[0] == UNKNOWN or highest < at_reset))
 
 
 @compiled
@@ -132,6 +139,7 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     stop_waiting(state, slot, point.ts_us)
     at = entries[slot].hash_at
     note_sent(state, slot, consumer, point)
+    shows_read = shows_cursor(state, slot, point.ts_us)
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = point.seq
     entries[slot].sent_ts = point.ts_us
@@ -149,7 +157,8 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
         hashes[at].left_sent_seq = point.seq
     if doubtful:
         entries[slot].marks |= Mark.MAYBE_SKIPPED
-    note_read(state, entries[slot].ledger, entries[slot].entry, point)
+    if shows_read:
+        note_read(state, entries[slot].ledger, entries[slot].entry, point)
     if again:
         # Sent once more to its holder (E17): it stays pending there, so no draining ends. The broker counts it twice.
         entries[slot].marks |= Mark.REPEATED

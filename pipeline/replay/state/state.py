@@ -253,6 +253,10 @@ COMMON = RecordKind(
         "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
         "highest_dispatched_ledger": UNKNOWN,  # since the last restart; UNKNOWN before the first
         "highest_dispatched_entry": 0,
+        "left_behind_ledger": UNKNOWN,  # the highest position dispatched before the last rewind; UNKNOWN: none
+        "left_behind_entry": 0,
+        "rewound_seq": UNKNOWN,  # the row at which the cursor was rewound last
+        "rewound_ts": UNKNOWN,
         "reported_read_ledger": UNKNOWN,  # the read position of the last snapshot since then; UNKNOWN: none says it
         "reported_read_entry": 0,
         "ack_sets": 0,  # what ack sets do: SETS_IGNORED, SETS_DELETE, SETS_COUNT
@@ -275,6 +279,8 @@ COMMON = RecordKind(
         "first_published_entry": 0,
         "last_published_ledger": UNKNOWN,
         "last_published_entry": 0,
+        "published_at_reset_ledger": UNKNOWN,  # at the last seek, unload or transfer; UNKNOWN: there was none
+        "published_at_reset_entry": 0,
         "without_publish": 0,  # entries that are UNPUBLISHED, or were until they were forgotten
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held

@@ -2,18 +2,19 @@
 
 from typing import TypeAlias
 
+import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, note_read, set_key, was_read
+from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, note_read, set_key, shows_cursor, was_read
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import rewind
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
 from dispatch_audit.pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.pair_index import entry_at
-from dispatch_audit.pipeline.replay.state.state import State, new_state
+from dispatch_audit.pipeline.replay.state.state import READ_US, State, new_state
 
 Position: TypeAlias = tuple[int, int]
 WAYS = [0, 0, 0, Mark.NACKED, Mark.DELAYED, Mark.DELAYED | Mark.SENT, Mark.MAYBE_SKIPPED]
@@ -58,7 +59,7 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
             note_read(state, *position, TracePoint(1, 3))
             read = max(read, position)
         elif kind == "rewind":
-            rewind(state)
+            rewind(state, TracePoint(1, 4))
             read = (-1, -1)
         entries = state.entries
         there = [slot for slot in range(entries.size) if entries.ledger[slot] >= 0]
@@ -100,3 +101,36 @@ def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -
     note_read(state, 1, 0, TracePoint(10, 10))
     note_read(state, 2, 1, TracePoint(20, 20))
     assert [bool(state.entries.marks[slot] & Mark.READ) for slot in slots] == [True, True, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("since", "entry", "sent_ts", "ts", "shows"),
+    [
+        (19, 1, 5, 31, False),
+        (19, 1, 5, 31 + READ_US, True),
+        # It was pending at the last consumer, which left with it, so no replay read had it.
+        (20, 1, 5, 31, True),
+        # It had not been read.
+        (19, 3, -1, 31, True),
+        (20, 1, 31, 40, False),
+    ],
+    ids=["waited before", "a read later", "left behind", "unread before", "sent since"],
+)
+def test_what_a_read_from_before_the_rewind_may_have_sent_shows_no_cursor(
+    since: int, entry: int, sent_ts: int, ts: int, shows: bool
+) -> None:
+    """Row 20 rewinds the cursor, which had read up to entry 2."""
+    state = _state()
+    slot = _slot(state, (1, entry))
+    begin_waiting(state, slot, TracePoint(since, since))
+    note_read(state, 1, 2, TracePoint(10, 10))
+    rewind(state, TracePoint(20, 30))
+    state.entries[slot].sent_ts = sent_ts
+    assert shows_cursor(state, slot, ts) is shows
+
+
+def test_without_a_rewind_each_first_dispatch_shows_the_cursor() -> None:
+    state = _state()
+    slot = _slot(state, (1, 1))
+    begin_waiting(state, slot, TracePoint(1, 1))
+    assert shows_cursor(state, slot, 2)
