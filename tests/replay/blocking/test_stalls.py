@@ -17,10 +17,12 @@ from local_replay import (
     say,
     send,
     tables_of,
+    two,
 )
 
 SECOND_US = 1_000_000
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
+NARROW = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
 
 
 def flow(log: Log, consumer: int, permits: int = 1000) -> None:
@@ -207,6 +209,21 @@ def test_who_joins_and_has_no_permits_for_a_moment_explains_that_moment_only(
     assert replayed(log.rows).weighed == weighed
 
 
+def test_what_another_one_could_be_sent_all_the_time_does_not_hide_the_stall() -> None:
+    """LOWEST could be sent to 2, and then to 3; behind it is HIGH, which is not read while replay is full."""
+    log = two()
+    for entry in range(6):
+        log.publish(entry, LOWEST)
+    log.publish(6, HIGH)
+    log.now_us += SECOND_US * 7 // 10
+    log.join(3)
+    log.now_us += 1_000
+    flow(log, 3)
+    log.now_us += SECOND_US * 7 // 10
+    log.dispatch(3, 0, LOWEST)
+    assert replayed(log.rows, settings=NARROW).weighed == {("stalled", "violation"): 1}
+
+
 def test_a_moment_without_permits_is_no_part_of_its_own_however_late_somebody_looks() -> None:
     log = Log()
     log.join(1)
@@ -268,8 +285,7 @@ def test_a_full_replay_queue_of_which_a_snapshot_knew_less_explains_a_stall() ->
     for entry in range(5):
         log.dispatch(2, entry, LOW)
     log.dispatch(1, 5, HIGH)
-    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
-    assert replayed(log.rows, settings=narrow).weighed == {}
+    assert replayed(log.rows, settings=NARROW).weighed == {}
 
 
 @pytest.mark.parametrize(("read_position", "weighed"), [("1:1", {("stalled", "violation"): 1}), ("1:2", {})])
@@ -291,8 +307,7 @@ def test_a_read_position_that_stands_in_front_of_a_short_replay_queue_is_no_limi
     log.snapshot(msg_in_replay=2, read_position=read_position)
     log.now_us += SECOND_US // 20
     log.dispatch(1, 5, HIGH)
-    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
-    assert replayed(log.rows, settings=narrow).weighed == weighed
+    assert replayed(log.rows, settings=NARROW).weighed == weighed
 
 
 def test_what_a_recently_joined_consumer_may_not_have_could_not_be_sent() -> None:
@@ -471,8 +486,7 @@ def test_what_was_not_read_for_long_is_not_passed_over_when_the_read_has_come() 
     read_late(log)
     log.dispatch(2, 6, b"key-1")
     log.dispatch(2, 5, LOW)
-    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
-    assert replayed(log.rows, settings=narrow).weighed == {}
+    assert replayed(log.rows, settings=NARROW).weighed == {}
 
 
 def test_what_was_read_is_passed_over_from_then_on() -> None:
@@ -481,10 +495,35 @@ def test_what_was_read_is_passed_over_from_then_on() -> None:
     read = log.dispatch(2, 6, b"key-1")
     send_others(log, range(7, 13))
     log.dispatch(2, 5, LOW)
-    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
-    replay = replayed(log.rows, settings=narrow)
+    replay = replayed(log.rows, settings=NARROW)
     assert replay.weighed == {("stalled", "violation"): 1}
     assert [found.from_seq for found in replay.passed_over] == [read]
+
+
+@pytest.mark.parametrize(("before", "found"), [(6, []), (0, ["(1, 8)"])])
+def test_what_comes_after_entries_from_before_a_seek_is_not_passed_over_before_they_are_sent(
+    before: int, found: list[str]
+) -> None:
+    """Entries that were published, sent and acknowledged before the seek are sent again, half a second each."""
+    log = Log()
+    log.join(1)
+    send(log, range(7))
+    log.ack(1, *range(7))
+    log.reset("seek")
+    log.now_us += SECOND_US
+    log.join(2)
+    flow(log, 2)
+    log.dispatch(2, 6 - before, HIGH)
+    log.publish(8, LOW)
+    for entry in range(7 - before, 7):
+        log.now_us += SECOND_US // 2
+        log.dispatch(2, entry, HIGH)
+    for entry in range(9, 10 if before else 14):
+        log.publish(entry, HIGH)
+        log.dispatch(2, entry, HIGH)
+        log.now_us += SECOND_US // 2
+    log.dispatch(2, 8, LOW)
+    assert replayed(log.rows).passed_heads == found
 
 
 @pytest.mark.parametrize(

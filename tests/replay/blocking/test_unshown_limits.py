@@ -602,3 +602,48 @@ def test_a_read_from_before_the_rewind_does_not_show_how_far_the_cursor_is(read_
         log.now_us += 2 * SECOND_US
         log.snapshot(read_position=read_position, unacked_messages=5)
     assert unshown(log, "3.3.2") == [expected]
+
+
+def test_a_read_from_before_the_last_leave_does_not_show_how_far_the_next_cursor_is() -> None:
+    """Entry 8 waits in replay when the last consumer leaves, and the next one is sent it first (3.6)."""
+    log = Log()
+    say(log, **{PER_CONSUMER: 0, "maxUnackedMessagesPerSubscription": 5})
+    log.join(1)
+    log.flow(1, 1_000)
+    for entry in range(8):
+        log.publish(entry, HIGH)
+    log.publish(8, LOW)
+    for entry, key in ((0, HIGH), (1, HIGH), (8, LOW)):
+        log.dispatch(1, entry, key)
+    log.redeliver(1, 8)
+    log.leave(1)
+    log.join(2)
+    log.flow(2, 1_000)
+    log.dispatch(2, 8, LOW)
+    for entry in range(4):
+        log.dispatch(2, entry, HIGH)
+    log.now_us += 3 * SECOND_US
+    log.ack(2, 0, 1, 2)
+    log.dispatch(2, 4, HIGH)
+    assert unshown(log) == []
+
+
+@pytest.mark.parametrize(
+    ("later_us", "expected"), [(10_000, "not_provable look_ahead_limit"), (1_100_000, "violation")]
+)
+def test_what_is_over_at_the_end_leaves_open_what_was_before(later_us: int, expected: str) -> None:
+    """Entry 0 was sent from replay, and may be there once more (F10) until consumer 1 acknowledges it."""
+    log = two(permits=(1, 1_000))
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.redeliver(1, 0)
+    log.flow(1, 1)
+    log.dispatch(1, 0, HIGH, count=1)
+    for entry in range(1, 4):
+        log.publish(entry, HIGH)
+    log.publish(4, LOW)
+    log.now_us += SECOND_US * 11 // 10
+    log.ack(1, 0)
+    log.now_us += later_us
+    log.dispatch(2, 4, LOW)
+    assert unshown(log, keySharedLookAheadMsgInReplayThresholdPerConsumer=2) == [expected]

@@ -23,11 +23,12 @@ from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import cause_of, was_full_until_us
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, unexplained
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
+
+_ENDS_MAX = 4  # each is looked at by itself
 
 
 def stalled(situation: Situation) -> Blocked | None:
@@ -112,11 +113,23 @@ def unexplained_end(situation: Situation, explained: Blocked | None) -> tuple[in
     situation = situation._replace(held_back=joined.at_last)
     waiting = waiting.where(must_be_sent(situation, waiting))
     waiting = waiting.where(~held_back(situation, waiting)[0])
-    could_be_us = int(could_be_sent_since(situation, waiting).min(initial=NEVER))
-    since_us = max(could_be_us, interval.from_ts, joined.let_go_us)
+    least_us = max(interval.from_ts, joined.let_go_us)
     if explained is not None and explained.cause == Cause.UNACKED_LIMIT_SUBSCRIPTION.word:
-        since_us = max(since_us, was_full_until_us(situation.state))
-    if not 0 < interval.to_ts - since_us < situation.stall_threshold_us:
-        return interval.to_ts, None
-    found = stalled(situation._replace(stall_threshold_us=interval.to_ts - since_us))
-    return (since_us, found) if found is not None and is_finding(found) else (interval.to_ts, None)
+        least_us = max(least_us, was_full_until_us(situation.state))
+    for since_us in _ends_of_causes(situation, waiting, least_us):
+        found = stalled(situation._replace(stall_threshold_us=interval.to_ts - since_us))
+        if found is not None and is_finding(found):
+            return since_us, found
+    return interval.to_ts, None
+
+
+def _ends_of_causes(situation: Situation, waiting: Waiters, least_us: int) -> list[int]:
+    """When the owners of what waits could first be sent something, up to `_ENDS_MAX` times, the earliest first.
+
+    What one owner could be sent may come after what another one could not be sent by then.
+    """
+    interval = situation.interval
+    could_be_us = could_be_sent_since(situation, waiting)
+    of_owners = {int(could_be_us[waiting.owner == owner].min()) for owner in np.unique(waiting.owner)}
+    ends = sorted({max(least_us, end_us) for end_us in of_owners})
+    return [end_us for end_us in ends if 0 < interval.to_ts - end_us < situation.stall_threshold_us][:_ENDS_MAX]

@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled, unexplained_end
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, perhaps_slow
+from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_IN_REPLAY
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
@@ -118,6 +119,8 @@ class StallWatch:
         if found is not None and is_finding(found):
             if not kind_of(found).provable:
                 self._doubted = found
+            elif self._doubted is not None and self._is_open(self._doubted, interval):
+                return self._doubted._replace(span=interval)
             return found
         since_us, stall = unexplained_end(situation, found)
         if looked is None or since_us > looked.to_ts + _SHORT_CAUSE_US:
@@ -130,6 +133,15 @@ class StallWatch:
         if stall is None or interval.to_ts - self._explained_until_us < self._threshold_us:
             return found
         return (self._doubted or stall)._replace(span=interval)
+
+    def _is_open(self, doubted: Blocked, interval: Interval) -> bool:
+        """Whether an interval that is clear in the end stays open for what an earlier look had left open.
+
+        What may have been in replay once more (F10) counts for the time before it was acknowledged, and what is left of
+        the interval is no stall. Doubts about consumers may be cleared by what they are sent in the end.
+        """
+        rest_us = interval.to_ts - doubted.span.to_ts
+        return kind_of(doubted).unshown == UNSHOWN_IN_REPLAY and rest_us < self._threshold_us
 
     def dispatched(self, state: Seen, at: TracePoint, sent: Position, situation_of: SituationOf) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
