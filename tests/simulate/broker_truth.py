@@ -149,11 +149,15 @@ class Truth:
         if self._throttled():
             able = set()
         self.silences.look(able, now_us, last_us)
-        first = self._first_known(now_us)
+        first, policy = self._first_known(now_us), self._simulation.policy
+        # Nothing is read while the subscription is at its limit, and rows do not show all that was read before.
         shown = {
             position
             for position in (() if self._is_behind_full_replay(able) else able)
-            if position >= first and self._is_shown_due(position, now_us) and not self._may_be_read_yet(position)
+            if position >= first
+            and self._is_shown_due(position, now_us)
+            and not self._may_be_read_yet(position)
+            and not (policy.normal_reads_stop() and position >= self._shown_read)
         }
         self.certain.look(shown, now_us, last_us)
         state.agenda.after(LOOK_US, self._look)
