@@ -66,7 +66,7 @@ def _judged(
     repeated_again = frozenset(findings.other_seq[of_consumer][repeated].tolist())
     more_than_twice = frozenset(of_consumer[repeated].tolist())
     verdicts: dict[int, FindingVerdict] = {}
-    for block in blocks(of_consumer, findings):
+    for block in blocks(of_consumer, context):
         verdict = block_verdict(block, of_consumer, replayed, context)
         for at, finding in findings_at(findings, block):
             returned = given_back(finding, holders[finding.seq], context)

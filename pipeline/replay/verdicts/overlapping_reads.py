@@ -24,12 +24,18 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_
 LOOK_AHEAD_US: Final = 30_000_000
 
 
-def blocks(of_consumer: Ints, findings: Records) -> list[Ints]:
-    """The duplicates of one consumer in blocks: all of a block was sent once before any of it was sent again."""
+def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
+    """The duplicates of one consumer in blocks: all of a block was sent once before any of it was sent again.
+
+    A block has no more entries than a read, if settings say how many that are.
+    """
+    findings = context.found.findings
+    entries_max = int(common_of(context.found.dispatcher.seen)["read_batch_max"])
     found: list[list[int]] = []
     again_from, last_us = UNKNOWN, 0
     for at, finding in findings_at(findings, of_consumer):
-        if not found or finding.other_seq > again_from or finding.ts_us - last_us > READ_US:
+        is_full = bool(found) and len(found[-1]) == entries_max
+        if not found or is_full or finding.other_seq > again_from or finding.ts_us - last_us > READ_US:
             found.append([])
             again_from = finding.seq
         found[-1].append(at)

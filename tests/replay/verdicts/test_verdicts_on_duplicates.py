@@ -1,7 +1,7 @@
 """Overlapping replay reads (F10, contract 6.6) and what only looks like them."""
 
 import pytest
-from local_replay import HIGH, LOW, Log, Replay, replayed
+from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed
 
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
@@ -12,7 +12,11 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
 def overlapping(
-    order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | None = None, acked: tuple[int, ...] = ()
+    order: tuple[int, ...] = (0, 1),
+    gap_us: int = 0,
+    count: int | None = None,
+    acked: tuple[int, ...] = (),
+    read_batch: int = 100,
 ) -> Replay:
     """Consumer 1 leaves 0 and 1 behind; 2 is sent both, acknowledges some, and is sent both again in some order."""
     log = Log()
@@ -29,7 +33,7 @@ def overlapping(
     log.now_us += gap_us
     for entry in order:
         log.dispatch(2, entry, HIGH, count=count)
-    return replayed(log.rows)
+    return replayed(log.rows, settings={**AUTO_SPLIT, "dispatcherMaxReadBatchSize": read_batch})
 
 
 def verdicts(replay: Replay, *surpluses: Surplus) -> list[FindingVerdict]:
@@ -56,6 +60,11 @@ def test_a_block_comes_once_more_in_the_same_order_within_a_read(
     order: tuple[int, ...], gap_us: int, expected: list[str]
 ) -> None:
     assert severities(overlapping(order, gap_us)) == expected
+
+
+@pytest.mark.parametrize(("read_batch", "severity"), [(1, "known_bug"), (2, "violation")])
+def test_reads_of_one_entry_each_come_in_any_order(read_batch: int, severity: str) -> None:
+    assert severities(overlapping((1, 0), read_batch=read_batch)) == [severity] * 2
 
 
 def _repeated_late(version: str, permits: int | None = None, another_us: int | None = None) -> str:
