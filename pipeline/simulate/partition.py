@@ -184,6 +184,8 @@ class PartitionSimulation:
             self.policy.sought()
         else:
             self.cursor.forget_ranges(self.setup.settings.persisted_ranges)
+            if self.state.rates is not None:
+                self.state.rates.refill(self.agenda.now_us)
         self.cursor.rewind()
         self.loop.reload()
         for client in connected if self.workload.reconnects else ():

@@ -48,6 +48,13 @@ def test_a_limit_that_stays_as_it_was_keeps_its_tokens() -> None:
     assert rates.allowed(100, 0, 0) == 20
 
 
+def test_two_levels_with_the_same_rate_have_tokens_of_their_own() -> None:
+    rates = limited(RateLimit(10, 0, S), RateLimit(5, 0, S))
+    rates.change([RateLimit(10, 0, S), RateLimit(10, 0, S)], 0)
+    rates.charge(6, 0)
+    assert rates.allowed(100, 0, 0) == 4
+
+
 def burst(actions: list[Action], sizes: int = 100) -> PartitionWorkload:
     published = [(10 * MS, HIGH)] * 100
     workload = workload_of(published, [client("a")], [*joins(1), *actions], end_us=6 * S)
@@ -76,6 +83,15 @@ def test_a_limit_may_hold_for_longer_than_a_second() -> None:
     broker = {f"{RATE}InMsg": 20, f"{RATE}PeriodInSeconds": 2}
 
     assert sum(sent_by_second(burst([]), broker)) <= 20 + 6 * 10
+
+
+def test_the_broker_that_loads_a_topic_owes_nothing() -> None:
+    """One read overdraws the limit by what half a minute earns."""
+    broker = {f"{RATE}PerSubscriptionInMsg": 10}
+
+    assert sent_by_second(replace(burst([]), messages=[30] * 100), broker) == [10, 0, 0, 0, 0, 0]
+    unloaded = replace(burst([Action(500 * MS, "unload")]), messages=[30] * 100)
+    assert sent_by_second(unloaded, broker) == [20, 0, 0, 0, 0, 0]
 
 
 def test_a_limit_comes_and_goes_while_the_broker_runs() -> None:

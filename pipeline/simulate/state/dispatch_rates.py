@@ -62,8 +62,17 @@ class DispatchRates:
 
     def change(self, rates: Sequence[RateLimit], now_us: int) -> None:
         """Puts other limits in force; one that stays as it was keeps its tokens."""
-        before = {limited.rate: limited for limited in self._limited}
-        self._limited = [before.get(rate) or _Limited(rate, now_us) for rate in rates]
+        before, self._limited = self._limited, []
+        for rate in rates:
+            kept = next((limited for limited in before if limited.rate == rate), None)
+            if kept is not None:
+                # Two levels may have the same rate, and tokens of their own.
+                before.remove(kept)
+            self._limited.append(kept or _Limited(rate, now_us))
+
+    def refill(self, now_us: int) -> None:
+        """Begins anew with all tokens: the broker that loads a topic makes limiters of its own for it."""
+        self._limited = [_Limited(limited.rate, now_us) for limited in self._limited]
 
     def allowed(self, entries_max: int, entry_bytes: int, now_us: int) -> int:
         """How many entries a read may have; 0: a limit is reached.
