@@ -291,6 +291,8 @@ class Truth:
         setup = simulation.setup
         if due_us == NOT_DELAYED or due_us + setup.settings.tick_us <= now_us:
             return True
+        if simulation.state.delayed is None or simulation.state.delayed.enabled:
+            return False
         changed_us = self._changed_us(DELAYED_DELIVERY, now_us, default=now_us)
         return self._is_said(changed_us, now_us) and setup.recorded_settings != "not"
 
