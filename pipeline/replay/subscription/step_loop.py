@@ -249,7 +249,7 @@ class StepLoop:
             self.delays.look(row, before, self.in_force.of(DELAYED_DELIVERY))
             if self.in_force.claimed_rates() != rates and self.in_force.rates():
                 # Also those of longer ago than the announcement of the row.
-                self.dispatcher.monitor.stalls.rates_said(row.seq_begin)
+                self.dispatcher.monitor.stalls.rates_said(row.seq_begin, row.seq)
 
     def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
         """Notes that rows `settings` may be missing; a recorder that has written none so far may write none at all."""

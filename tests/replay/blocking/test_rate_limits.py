@@ -8,10 +8,16 @@ import pytest
 from local_replay import LOW, Log, replayed, say, two
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import DispatchPace, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.unshown.dispatch_pace import DispatchPace
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
 
 SECOND: Final = 1_000_000
+NO_RATES: Final = {
+    f"dispatchThrottlingRate{scope}In{unit}": 0
+    for scope in ("", "PerTopic", "PerSubscription")
+    for unit in ("Msg", "Byte")
+}
 
 
 def _burst(from_us: int, entries: int, messages: int = 1) -> Sent:
@@ -69,6 +75,25 @@ def test_a_limit_is_overdrawn_by_the_last_reads_only(apart_us: int, explained: b
     assert (recent.explaining(_pause(last_us, last_us + 4 * SECOND), False) is not None) is explained
 
 
+@pytest.mark.parametrize(("apart_us", "explained"), [(500_000, True), (1_500_000, False)])
+def test_later_periods_pay_for_what_was_overdrawn(apart_us: int, explained: bool) -> None:
+    """Each of three reads finds something of 5 a second, and the last one alone uses up little of it."""
+    ts_us = SECOND + np.array([0, 1, 2], np.int64) * apart_us
+    recent = RecentDispatches()
+    recent.note(Sent(ts_us, np.array([8, 3, 1], np.int64)), (_rate(5),))
+    last_us = int(ts_us[-1])
+    assert (recent.explaining(_pause(last_us, last_us + SECOND), by_entry=False) is not None) is explained
+
+
+@pytest.mark.parametrize("others", [(), (_rate(7, scope="topic"),)], ids=["off", "another one"])
+def test_a_limit_that_came_in_force_later_has_no_debt(others: tuple[DispatchRate, ...]) -> None:
+    recent, at_us = RecentDispatches(), np.array([SECOND], np.int64)
+    recent.note(Sent(at_us, np.array([40], np.int64)), others)
+    recent.note(Sent(at_us + 2 * SECOND, np.array([1], np.int64)), (_rate(5),))
+    last_us = 3 * SECOND
+    assert recent.explaining(_pause(last_us, last_us + SECOND), by_entry=False) is None
+
+
 def test_a_longer_period_takes_a_longer_pause() -> None:
     assert _explains(_rate(1_000, period_s=5), 1_000, 5 * SECOND)
     assert not _explains(_rate(1_000, period_s=1), 1_000, 5 * SECOND)
@@ -83,6 +108,49 @@ def test_a_limit_counts_messages_unless_it_counts_entries() -> None:
 def test_what_others_are_sent_and_how_large_it_is_no_row_shows(rate: DispatchRate) -> None:
     assert _explains(rate, 10, SECOND)
     assert not _explains(rate, 10, 4 * SECOND)
+
+
+def test_what_a_limit_in_bytes_was_sent_may_be_a_whole_read() -> None:
+    """5 MiB (dispatcherMaxReadSizeBytes), of which 1 MiB a second is paid; it explains no pause of that length."""
+    recent, rate = RecentDispatches(), _rate(size_bytes=1024 * 1024)
+    recent.note(_burst(SECOND, 10), (rate,))
+    last_us = SECOND + 9_000
+    assert recent.may_owe_bytes(_pause(last_us, last_us + 7_200_000))
+    assert not recent.may_owe_bytes(_pause(last_us, last_us + 7_300_000))
+    assert recent.explaining(_pause(last_us, last_us + 7_200_000), by_entry=False) is None
+
+
+def _owed(bursts: Sequence[int], pauses_us: Sequence[int], ended: bool) -> bool:
+    """Whether the pause after the last burst may make up for it; another dispatch may have `ended` it."""
+    pace, at = DispatchPace(), SECOND
+    for entries, pause_us in zip(bursts, pauses_us, strict=True):
+        sent = _burst(at, entries)
+        pace.note(sent)
+        last_us = int(sent.ts_us[-1])
+        at = last_us + pause_us
+    if ended:
+        pace.note(_burst(at, 1))
+    return pace.may_be_owed(_pause(last_us, at))
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize(
+    ("bursts", "last_us", "owed"),
+    [
+        ([5, 5, 20], 5 * SECOND, True),
+        ([5, 5, 20], 10 * SECOND, False),
+        ([5, 5, 2], 5 * SECOND, False),
+        ([100, 5, 5, 20], 5 * SECOND, True),
+        ([5, 20], 5 * SECOND, False),
+    ],
+    ids=["much at once", "longer than that", "little at once", "a limit came later", "nothing to compare with"],
+)
+def test_a_pause_pays_for_a_burst_as_fast_as_others_went_before(
+    bursts: list[int], last_us: int, owed: bool, ended: bool
+) -> None:
+    """Of about five messages a second."""
+    pauses_us = [SECOND] * (len(bursts) - 1)
+    assert _owed(bursts, [*pauses_us, last_us], ended) is owed
 
 
 def _paced(bursts: Sequence[int], pauses_us: Sequence[int], one_by_one: bool = False) -> list[bool]:
@@ -165,9 +233,7 @@ def test_regular_pauses_are_no_violation_unless_rows_say_that_there_is_no_limit(
     log.join(1)
     log.flow(1, 1_000)
     if reported:
-        scopes = ("", "PerTopic", "PerSubscription")
-        names = [f"dispatchThrottlingRate{scope}In{unit}" for scope in scopes for unit in ("Msg", "Byte")]
-        log.write("settings", settings=dict.fromkeys(names, "0"))
+        say(log, **NO_RATES)
     for entry in range(40):
         log.publish(entry)
     for entry in range(40):
@@ -177,12 +243,27 @@ def test_regular_pauses_are_no_violation_unless_rows_say_that_there_is_no_limit(
     assert replayed(log.rows).weighed == {("stalled", severity): 7}
 
 
+@pytest.mark.parametrize(("after", "severity"), [(True, "not_provable"), (False, "violation")])
+def test_what_was_sent_before_a_row_that_says_a_limit_may_be_paid_for_after_it(after: bool, severity: str) -> None:
+    """The limit is in force before or after the last dispatch, and a row says so while nothing is sent."""
+    log = two()
+    say(log, **NO_RATES)
+    log.publish(0, LOW)
+    published = log.publish(1, LOW)
+    log.dispatch(2, 0, LOW)
+    log.now_us += SECOND
+    say(log, dispatchThrottlingRatePerSubscriptionInMsg=5)
+    log.rows[-1]["seq_begin"] = published if after else log.rows[-1]["seq"] - 1
+    log.now_us += 4 * SECOND
+    log.dispatch(2, 1, LOW)
+    assert replayed(log.rows).weighed == {("stalled", severity): 1}
+
+
 @pytest.mark.parametrize(("before", "severity"), [(True, "not_provable"), (False, "violation")])
 def test_a_limit_that_may_have_come_before_a_stall_leaves_it_open(before: bool, severity: str) -> None:
     """The row comes five seconds after the stall; it says up to where the former values were certainly in force."""
     log = two()
-    rates = ("dispatchThrottlingRate", "dispatchThrottlingRatePerTopic", "dispatchThrottlingRatePerSubscription")
-    say(log, **{f"{name}{unit}": 0 for name in rates for unit in ("InMsg", "InByte")})
+    say(log, **NO_RATES)
     log.publish(0, LOW)
     log.dispatch(2, 0, LOW)
     published = log.publish(1, LOW)

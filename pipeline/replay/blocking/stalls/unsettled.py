@@ -9,9 +9,11 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
+from dispatch_audit.pipeline.replay.blocking.unshown.dispatch_pace import DispatchPace
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD, UNSHOWN_RATE
-from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import HORIZON_US, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.settings.broker_limits import look_ahead_is_said
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 
@@ -37,6 +39,7 @@ class UnsettledStalls:
     _pace: DispatchPace = field(default_factory=DispatchPace)
     _levels: ReplayLevels = field(default_factory=ReplayLevels)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
+    _rates_between: tuple[int, int] = (NEVER, NEVER)
 
     def note(self, parts: Iterable[Blocked]) -> None:
         """Takes the parts of a stall, with a cause or without one."""
@@ -56,7 +59,7 @@ class UnsettledStalls:
             if self._intervals.open_until is not None:
                 self._intervals.note([self._doubted(part)])
             elif self._intervals.is_known(part.span):
-                self.waiting.append(part)
+                self.waiting.append(self._perhaps_paid_for(part))
 
     def dispatched(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows; there may be none."""
@@ -64,15 +67,21 @@ class UnsettledStalls:
             self._pace.note(sent)
             self._recent.note(sent, self._in_force.rates())
 
-    def rates_said(self, since_seq: int) -> None:
-        """Leaves stalls open that limits of the dispatch rate may explain: they came into force after a row, or later.
+    def rates_said(self, since_seq: int, seq: int) -> None:
+        """Leaves stalls open that limits of the dispatch rate may explain: they came into force between two rows.
 
-        Args:
-            since_seq: the row.
+        What was sent in between may have to be paid for in a stall that ends after the second row, which says them.
         """
+        self._rates_between = (since_seq, seq)
         for at, stall in enumerate(self.waiting):
-            if stall.span.to_seq > since_seq and not stall.detail["unshown"]:
-                self.waiting[at] = stall._replace(detail={**stall.detail, "unshown": UNSHOWN_RATE})
+            if stall.span.to_seq > since_seq:
+                self.waiting[at] = _perhaps_limited(stall)
+
+    def _perhaps_paid_for(self, stall: Blocked) -> Blocked:
+        """A stall that may pay for what was sent before: between the rows above, or under a limit in bytes."""
+        since_seq, until_seq = self._rates_between
+        pays = since_seq < stall.span.from_seq < until_seq or self._recent.may_owe_bytes(stall.span)
+        return _perhaps_limited(stall) if pays else stall
 
     def settle(self) -> None:
         """Hands on all stalls; call at the end of the trace or of a window."""
@@ -87,9 +96,11 @@ class UnsettledStalls:
         """A stall with what other stalls and the pace of dispatches say of it."""
         if not look_ahead_is_said(self._in_force) and self._levels.is_usual(found):
             found = found._replace(detail={**found.detail, "unshown": UNSHOWN_LOOK_AHEAD})
-        paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
-        if paced is None:
+        if self._in_force.rules_out_rates():
             return found
+        paced = self._pace.during(found.span)
+        if paced is None:
+            return _perhaps_limited(found) if self._pace.may_be_owed(found.span) else found
         if not paced.certain:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
@@ -110,3 +121,8 @@ class UnsettledStalls:
         """Drops stalls up to the row `reported_seq`, and paces of before `recent_us`."""
         self.waiting = [stall for stall in self.waiting if stall.span.to_seq > reported_seq]
         self._pace.forget(recent_us)
+
+
+def _perhaps_limited(stall: Blocked) -> Blocked:
+    """A stall that a limit of the dispatch rate may explain, unless something else may explain it."""
+    return stall if stall.detail["unshown"] else stall._replace(detail={**stall.detail, "unshown": UNSHOWN_RATE})

@@ -1,0 +1,176 @@
+"""Pauses of a limit of the dispatch rate that no setting claims and only the traffic shows.
+
+It may be a policy of the namespace that nobody recorded. About the same number of entries, or of messages, comes
+between pauses of about the same length, again and again. A stall that heals once does not look like that.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import (
+    BACKOFF_US,
+    HORIZON_US,
+    LATE_US,
+    PAUSE_MAX_US,
+    PERIOD_US,
+    Sent,
+)
+
+_PAUSE_MIN_US: Final = 500_000
+_BURSTS: Final = 3
+# Few messages after each pause may be those that came meanwhile, however regularly. Then, and after longer pauses, a
+# limit is possible, but not shown.
+_BURST_MIN: Final = 10
+_FEW_MIN: Final = 3
+_FEW_ALIKE: Final = 1
+# All bursts that show a limit have to come within the horizon.
+_LONG_PAUSE_MAX_US: Final = HORIZON_US // _BURSTS
+_ALIKE: Final = 0.2
+# With fewer bursts before it nobody knows how much a limit would let through.
+_EARLIER_MIN: Final = 2
+
+
+@checkpointed("burst")
+class _Burst(NamedTuple):
+    """Dispatches without a pause between them, and the time of the dispatch that ends the pause after them."""
+
+    from_us: int
+    to_us: int
+    entries: int
+    messages: int
+    next_us: int
+
+
+@checkpointed("paced")
+class Paced(NamedTuple):
+    """A time in which dispatches came in bursts of one size, with one pause after each.
+
+    Attributes:
+        from_us: the beginning of the pause before the first burst.
+        to_us: the end of the pause after the last one.
+        messages: the messages of a burst.
+        certain: whether only a limit explains them: bursts of many messages, with pauses as they are by default.
+    """
+
+    from_us: int
+    to_us: int
+    messages: int
+    certain: bool
+
+
+@checkpointed("dispatch_pace")
+class DispatchPace:
+    """Finds the times in which dispatches come in bursts of one size, as a rate limit lets them."""
+
+    __slots__ = ("_open", "_owed", "_paced", "_recent")
+
+    def __init__(self) -> None:
+        self._open: _Burst | None = None
+        self._recent: deque[_Burst] = deque(maxlen=_BURSTS + 1)
+        self._paced: list[Paced] = []
+        self._owed: list[tuple[int, int]] = []
+
+    def note(self, sent: Sent) -> None:
+        """Takes the dispatches of the next rows, at least one."""
+        starts = [0, *(np.flatnonzero(np.diff(sent.ts_us) >= _PAUSE_MIN_US) + 1).tolist(), sent.ts_us.size]
+        for first, after in pairwise(starts):
+            begin_us, end_us = int(sent.ts_us[first]), int(sent.ts_us[after - 1])
+            entries, messages = after - first, int(sent.messages[first:after].sum())
+            before = self._open
+            if before is not None and begin_us - before.to_us < _PAUSE_MIN_US:
+                both = before.entries + entries, before.messages + messages
+                self._open = _Burst(before.from_us, max(before.to_us, end_us), *both, 0)
+                continue
+            if before is not None:
+                self._end(before._replace(next_us=begin_us))
+            self._open = _Burst(begin_us, end_us, entries, messages, 0)
+
+    def interrupted(self) -> None:
+        """Forgets the bursts that are going on: rows may be missing."""
+        self._open = None
+        self._recent.clear()
+
+    def forget(self, before_us: int) -> None:
+        """Drops what ended before a time."""
+        self._paced = [paced for paced in self._paced if paced.to_us >= before_us]
+        self._owed = [pause for pause in self._owed if pause[1] >= before_us]
+
+    def during(self, pause: Interval) -> Paced | None:
+        """The time of bursts of one size that a pause belongs to; None: there is none."""
+        for paced in sorted(self._paced, key=lambda paced: not paced.certain):
+            if paced.from_us <= pause.from_ts and pause.to_ts <= paced.to_us:
+                return paced
+            if paced.to_us == self._began_us and pause.from_ts == self._ended_us and self._goes_on(paced, pause):
+                return paced
+        return None
+
+    def may_be_owed(self, pause: Interval) -> bool:
+        """Whether a limit that lets through what was sent so far has to make up for the burst before a pause."""
+        if self._open is not None and pause.from_ts == self._open.to_us:
+            return pause.to_ts <= _owed_until_us([*self._recent, self._open])
+        return any(from_us <= pause.from_ts and pause.to_ts <= to_us for from_us, to_us in self._owed)
+
+    @property
+    def _began_us(self) -> int:
+        return -1 if self._open is None else self._open.from_us
+
+    @property
+    def _ended_us(self) -> int:
+        return -1 if self._open is None else self._open.to_us
+
+    def _goes_on(self, paced: Paced, pause: Interval) -> bool:
+        """Whether a pause is that after the burst that follows those of a time."""
+        longest_us = PAUSE_MAX_US if paced.certain else _LONG_PAUSE_MAX_US
+        if self._open is None or pause.to_ts - pause.from_ts > longest_us:
+            return False
+        return _alike([paced.messages, self._open.messages])
+
+    def _end(self, burst: _Burst) -> None:
+        self._recent.append(burst)
+        if burst.next_us <= _owed_until_us([*self._recent]):
+            self._owed.append((burst.to_us, burst.next_us))
+        if len(self._recent) <= _BURSTS:
+            return
+        *before, last = first, *run = self._recent
+        pauses = [burst.next_us - burst.to_us for burst in before]
+        cycles = [burst.next_us - burst.from_us for burst in run[:-1]]
+        messages = [burst.messages for burst in run]
+        same_size = _alike(messages) or _alike([burst.entries for burst in run])
+        certain = same_size and min(messages) >= _BURST_MIN and max(pauses) <= PAUSE_MAX_US
+        alike = same_size if min(messages) >= _BURST_MIN else max(messages) - min(messages) <= _FEW_ALIKE
+        few = min(messages) >= _FEW_MIN and alike
+        if not (certain or (few and max(pauses) <= _LONG_PAUSE_MAX_US)) or not _alike(cycles):
+            return
+        # The pause after the last burst may be another one.
+        longest_us = PAUSE_MAX_US if certain else _LONG_PAUSE_MAX_US
+        over_us = last.next_us if last.next_us - last.to_us <= longest_us else last.to_us
+        found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2], certain)
+        before_it = self._paced[-1] if self._paced else None
+        if before_it is not None and found.from_us <= before_it.to_us and before_it.certain == certain:
+            found = found._replace(from_us=self._paced.pop().from_us)
+        self._paced.append(found)
+
+
+def _owed_until_us(bursts: list[_Burst]) -> int:
+    """Until when a limit that lets through what came before the last burst may make up for that; 0: nobody knows it."""
+    *earlier, last = bursts[-_BURSTS - 1 :]
+    if len(earlier) < _EARLIER_MIN:
+        return 0
+    # It may have come into force after any of them, and have had what a period earns then.
+    runs = (earlier[first:] for first in range(len(earlier) - _EARLIER_MIN + 1))
+    us_a_message = max(
+        (last.from_us - run[0].from_us + PERIOD_US) / sum(burst.messages for burst in run) for run in runs
+    )
+    owed_us = int(last.messages * us_a_message * (1 + _ALIKE))
+    return last.to_us + max(owed_us, PERIOD_US) + BACKOFF_US + LATE_US
+
+
+def _alike(values: Sequence[int]) -> bool:
+    """Whether values differ by no more than a limiter lets them."""
+    return max(values) - min(values) <= max(2, _ALIKE * max(values))
