@@ -44,7 +44,10 @@ class Sample(NamedTuple):
 def sample(state: Seen, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
     """A sample of the state; `replay_size` comes from a snapshot of this moment, None: there is none."""
     common, slots = common_of(state), _above_mark_delete(state)
+    entries: Any = state.entries.view(np.ndarray)
     read = are_before(state, slots, (common["highest_dispatched_ledger"], common["highest_dispatched_entry"] + 1))
+    # A rewound cursor reads what is acknowledged no more.
+    read |= entries["marks"][slots] & Mark.ACKED != 0
     holes = _holes(state, slots)
     consumers = int(common["connected"])
     return Sample(

@@ -89,6 +89,19 @@ def test_holes_close_when_mark_delete_passes_them() -> None:
     assert [(sample.ack_holes, sample.mark_delete_gap) for sample in samples] == [(2, 4), (1, 2)]
 
 
+def test_what_is_acknowledged_was_read_although_the_cursor_is_rewound() -> None:
+    log = _log()
+    for entry in range(4):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.ack(1, 1, 3)
+    log.leave(1)
+    log.join(2)
+    log.snapshot(msg_in_replay=0)
+    (sample,) = [sample for sample in _samples(log) if sample.reported]
+    assert (sample.ack_holes, sample.mark_delete_gap) == (2, 2)
+
+
 @pytest.mark.parametrize("version", ["3.0.7", "3.3.2"])
 def test_where_nothing_limits_the_look_ahead_there_is_no_limit(version: str) -> None:
     log = _log()
