@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import cause_of, was_full_until_us
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, unexplained
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -128,8 +129,9 @@ def _ends_of_causes(situation: Situation, waiting: Waiters, least_us: int) -> li
 
     What one owner could be sent may come after what another one could not be sent by then.
     """
-    interval = situation.interval
-    could_be_us = could_be_sent_since(situation, waiting)
-    of_owners = {int(could_be_us[waiting.owner == owner].min()) for owner in np.unique(waiting.owner)}
-    ends = sorted({max(least_us, end_us) for end_us in of_owners})
-    return [end_us for end_us in ends if 0 < interval.to_ts - end_us < situation.stall_threshold_us][:_ENDS_MAX]
+    of_owners = np.full(situation.connected.size, NEVER)
+    np.minimum.at(of_owners, waiting.owner, could_be_sent_since(situation, waiting))
+    ends_us = np.unique(np.maximum(of_owners, least_us))
+    rest_us = situation.interval.to_ts - ends_us
+    lately: list[int] = ends_us[(rest_us > 0) & (rest_us < situation.stall_threshold_us)].tolist()
+    return lately[:_ENDS_MAX]

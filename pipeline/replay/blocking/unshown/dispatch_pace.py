@@ -34,6 +34,8 @@ _LONG_PAUSE_MAX_US: Final = HORIZON_US // _BURSTS
 _ALIKE: Final = 0.2
 # With fewer bursts before it nobody knows how much a limit would let through.
 _EARLIER_MIN: Final = 2
+# There are no more pauses in a horizon.
+_OWED_MAX: Final = 2 * HORIZON_US // _PAUSE_MIN_US
 
 
 @checkpointed("burst")
@@ -66,7 +68,7 @@ class Paced(NamedTuple):
 
 @checkpointed("dispatch_pace")
 class DispatchPace:
-    """Finds the times in which dispatches come in bursts of one size, as a rate limit lets them."""
+    """Finds bursts of one size, as a rate limit lets them, and pauses in which it may have to make up for one."""
 
     __slots__ = ("_open", "_owed", "_paced", "_recent")
 
@@ -74,7 +76,7 @@ class DispatchPace:
         self._open: _Burst | None = None
         self._recent: deque[_Burst] = deque(maxlen=_BURSTS + 1)
         self._paced: list[Paced] = []
-        self._owed: list[tuple[int, int]] = []
+        self._owed: deque[tuple[int, int]] = deque(maxlen=_OWED_MAX)
 
     def note(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows, at least one."""
@@ -99,7 +101,6 @@ class DispatchPace:
     def forget(self, before_us: int) -> None:
         """Drops what ended before a time."""
         self._paced = [paced for paced in self._paced if paced.to_us >= before_us]
-        self._owed = [pause for pause in self._owed if pause[1] >= before_us]
 
     def during(self, pause: Interval) -> Paced | None:
         """The time of bursts of one size that a pause belongs to; None: there is none."""
