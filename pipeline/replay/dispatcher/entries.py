@@ -7,6 +7,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.pair_index import drop, entry_at, find, put
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
@@ -76,6 +77,15 @@ def was_read(state: State, ledger: int, entry: int) -> bool:
     """Whether the broker has certainly read a position: at least up to the highest one that was dispatched."""
     common = state.common
     return bool((ledger, entry) <= (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry))
+
+
+@compiled
+def may_be_far_behind(state: State) -> bool:
+    """Whether the cursor may be in front of entries from before a reset: no row shows which of them it has to read."""
+    common = state.common
+    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
+    at_reset = (common[0].published_at_reset_ledger, common[0].published_at_reset_entry)
+    return bool(was_reset(state) and (highest[0] == UNKNOWN or highest < at_reset))
 
 
 @compiled

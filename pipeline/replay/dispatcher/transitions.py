@@ -28,11 +28,17 @@ How the states show in a slot:
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
-from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, note_read, shows_cursor, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entries import (
+    free_entry,
+    may_be_far_behind,
+    note_read,
+    shows_cursor,
+    was_passed,
+)
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import note_unsent, was_reset
+from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -70,7 +76,7 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
         hashes[at].waiting_since_ts = point.ts_us
         begin_wait(state, at, point)
     entries[slot].marks |= Mark.WAITING
-    if common[0].waiting > common[0].in_replay or _may_be_far_behind(state):
+    if common[0].waiting > common[0].in_replay or may_be_far_behind(state):
         entries[slot].marks |= Mark.IN_BACKLOG
     if is_due(entries[slot].marks):
         note_ready(state, at, point)
@@ -83,15 +89,6 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
     hashes[at].waiting_messages += entries[slot].messages
     if hashes[at].away == 1:
         note_blocked(hashes, at, 1, point)
-
-
-@compiled
-def _may_be_far_behind(state: State) -> bool:
-    """Whether the cursor may be in front of entries from before a reset: no row shows which of them it has to read."""
-    common = state.common
-    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
-    at_reset = (common[0].published_at_reset_ledger, common[0].published_at_reset_entry)
-    return bool(was_reset(state) and (highest[0] == UNKNOWN or highest < at_reset))
 
 
 @compiled
