@@ -142,14 +142,15 @@ def _owed(bursts: Sequence[int], pauses_us: Sequence[int], ended: bool) -> bool:
         ([5, 5, 2], 5 * SECOND, False),
         ([100, 5, 5, 20], 5 * SECOND, True),
         ([5, 20], 5 * SECOND, False),
+        ([1, 1, 2], 4 * SECOND, False),
     ],
-    ids=["much at once", "longer than that", "little at once", "a limit came later", "nothing to compare with"],
+    ids=["much at once", "longer", "little at once", "a limit came later", "nothing to compare with", "one a second"],
 )
 def test_a_pause_pays_for_a_burst_as_fast_as_others_went_before(
     bursts: list[int], last_us: int, owed: bool, ended: bool
 ) -> None:
-    """Of about five messages a second."""
-    pauses_us = [SECOND] * (len(bursts) - 1)
+    """Five messages a second, or one in three."""
+    pauses_us = [3 * SECOND if bursts[0] == 1 else SECOND] * (len(bursts) - 1)
     assert _owed(bursts, [*pauses_us, last_us], ended) is owed
 
 

@@ -168,7 +168,8 @@ def _owed_until_us(bursts: list[_Burst]) -> int:
     us_a_message = max(
         (last.from_us - run[0].from_us + PERIOD_US) / sum(burst.messages for burst in run) for run in runs
     )
-    owed_us = int(last.messages * us_a_message * (1 + _ALIKE))
+    # A limit lets one message through in a period at least.
+    owed_us = int(last.messages * min(us_a_message * (1 + _ALIKE), PERIOD_US))
     return last.to_us + max(owed_us, PERIOD_US) + BACKOFF_US + LATE_US
 
 
