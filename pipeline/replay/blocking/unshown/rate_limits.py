@@ -131,9 +131,7 @@ class RecentDispatches:
         It earns what was used, and the last read may overdraw it, so a debt is paid by later periods (AsyncTokenBucket;
         the limiter of 3.x renews once a period, and keeps the debt). Where a read began, something was left.
         """
-        since_us = next(
-            (at_us for at_us, rates in self._rates_by_time if rate in rates and self._stays(rate, at_us, ts_us)), ts_us
-        )
+        since_us = self._since_us(rate, ts_us)
         earned_us, left = since_us, float(rate.messages)
         for read_us, sent in self._reads(since_us, ts_us, by_entry):
             left = self._earned(rate, left, read_us - earned_us)
@@ -152,9 +150,15 @@ class RecentDispatches:
             sent = np.bincount(read, None if by_entry else stretch.messages[within])
             yield from zip(np.maximum(begin_us, from_us).tolist(), sent.tolist(), strict=True)
 
-    def _stays(self, rate: DispatchRate, from_us: int, to_us: int) -> bool:
-        """Whether a limit is in force all the time between two times."""
-        return all(rate in rates for at_us, rates in self._rates_by_time if from_us <= at_us <= to_us)
+    def _since_us(self, rate: DispatchRate, ts_us: int) -> int:
+        """Since when a limit has been in force without a break, of those at a time."""
+        since_us = ts_us
+        for at_us, rates in reversed(self._rates_by_time):
+            if at_us <= ts_us:
+                if rate not in rates:
+                    break
+                since_us = at_us
+        return since_us
 
 
 def _detail(rate: DispatchRate, used: int, by_entry: bool) -> dict[str, object]:
