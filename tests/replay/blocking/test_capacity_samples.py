@@ -75,12 +75,18 @@ def test_ack_holes_are_ranges_of_acknowledged_entries_of_one_ledger() -> None:
     assert (sample.ack_holes, sample.mark_delete_gap) == (5, 11)
 
 
-def test_holes_close_when_mark_delete_passes_them() -> None:
+def _with_two_holes() -> Log:
+    """Consumer 1 holds 0 and 2 of the entries from 0 to 3, and has acknowledged the others."""
     log = _log()
     for entry in range(4):
         log.publish(entry, HIGH)
         log.dispatch(1, entry, HIGH)
     log.ack(1, 1, 3)
+    return log
+
+
+def test_holes_close_when_mark_delete_passes_them() -> None:
+    log = _with_two_holes()
     log.snapshot(msg_in_replay=0)
     log.now_us += SECOND
     log.ack(1, 0)
@@ -90,11 +96,7 @@ def test_holes_close_when_mark_delete_passes_them() -> None:
 
 
 def test_what_is_acknowledged_was_read_although_the_cursor_is_rewound() -> None:
-    log = _log()
-    for entry in range(4):
-        log.publish(entry, HIGH)
-        log.dispatch(1, entry, HIGH)
-    log.ack(1, 1, 3)
+    log = _with_two_holes()
     log.leave(1)
     log.join(2)
     log.snapshot(msg_in_replay=0)

@@ -111,7 +111,7 @@ def test_what_others_are_sent_and_how_large_it_is_no_row_shows(rate: DispatchRat
 
 
 def test_what_a_limit_in_bytes_was_sent_may_be_a_whole_read() -> None:
-    """5 MiB (dispatcherMaxReadSizeBytes), of which 1 MiB a second is paid; it explains no pause of that length."""
+    """A read brings up to 5 MiB (dispatcherMaxReadSizeBytes), and the limit pays 1 MiB of that a second."""
     recent, rate = RecentDispatches(), _rate(size_bytes=1024 * 1024)
     recent.note(_burst(SECOND, 10), (rate,))
     last_us = SECOND + 9_000
