@@ -72,6 +72,11 @@ Position: TypeAlias = "int | tuple[int, int]"
 
 _POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
 _RANGE = pa.struct([("start", pa.int32()), ("end", pa.int32())])
+NO_RATES: Final = {
+    f"dispatchThrottlingRate{scope}In{unit}": 0
+    for scope in ("", "PerTopic", "PerSubscription")
+    for unit in ("Msg", "Byte")
+}
 _TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(COLUMNS, pa.string()),
     **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from local_replay import LOW, Log, replayed, say, two
+from local_replay import LOW, NO_RATES, Log, replayed, say, two
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.unshown.dispatch_pace import DispatchPace
@@ -13,11 +13,6 @@ from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import RecentDi
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
 
 SECOND: Final = 1_000_000
-NO_RATES: Final = {
-    f"dispatchThrottlingRate{scope}In{unit}": 0
-    for scope in ("", "PerTopic", "PerSubscription")
-    for unit in ("Msg", "Byte")
-}
 
 
 def _burst(from_us: int, entries: int, messages: int = 1) -> Sent:
@@ -115,9 +110,20 @@ def test_what_a_limit_in_bytes_was_sent_may_be_a_whole_read() -> None:
     recent, rate = RecentDispatches(), _rate(size_bytes=1024 * 1024)
     recent.note(_burst(SECOND, 10), (rate,))
     last_us = SECOND + 9_000
-    assert recent.may_owe_bytes(_pause(last_us, last_us + 7_200_000))
-    assert not recent.may_owe_bytes(_pause(last_us, last_us + 7_300_000))
+    assert recent.may_explain(_pause(last_us, last_us + 7_200_000), by_entry=False)
+    assert not recent.may_explain(_pause(last_us, last_us + 7_300_000), by_entry=False)
     assert recent.explaining(_pause(last_us, last_us + 7_200_000), by_entry=False) is None
+
+
+@pytest.mark.parametrize(("messages", "doubtful"), [(3, True), (1, False)])
+def test_a_limit_may_have_been_in_debt_before_rows_show_what_it_let_through(messages: int, doubtful: bool) -> None:
+    """A read begins with what is left, one at least; what exceeds that is owed."""
+    recent, rate = RecentDispatches(), _rate(5)
+    recent.note(_burst(SECOND, messages), (rate,))
+    last_us = SECOND + (messages - 1) * 1_000
+    pause = _pause(last_us + 300_000 * (messages == 1), last_us + 1_300_000)
+    assert recent.may_explain(pause, by_entry=False) == doubtful
+    assert recent.explaining(pause, by_entry=False) is None
 
 
 def _owed(bursts: Sequence[int], pauses_us: Sequence[int], ended: bool) -> bool:

@@ -11,7 +11,12 @@ from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
 from dispatch_audit.pipeline.replay.blocking.unshown.dispatch_pace import DispatchPace
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD, UNSHOWN_RATE
-from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import HORIZON_US, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import (
+    HORIZON_US,
+    PAUSE_MAX_US,
+    RecentDispatches,
+    Sent,
+)
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.settings.broker_limits import look_ahead_is_said
@@ -78,9 +83,11 @@ class UnsettledStalls:
                 self.waiting[at] = _perhaps_limited(stall)
 
     def _perhaps_paid_for(self, stall: Blocked) -> Blocked:
-        """A stall that may pay for what was sent before: between the rows above, or under a limit in bytes."""
+        """A stall that may pay for what was sent before: between the rows above, or under a limit that is in force."""
         since_seq, until_seq = self._rates_between
-        pays = since_seq < stall.span.from_seq < until_seq or self._recent.may_owe_bytes(stall.span)
+        pays = since_seq < stall.span.from_seq < until_seq or self._recent.may_explain(
+            stall.span, self._in_force.is_on(_BY_ENTRY)
+        )
         return _perhaps_limited(stall) if pays else stall
 
     def settle(self) -> None:
@@ -109,8 +116,10 @@ class UnsettledStalls:
         """How long nothing was sent to anybody between two times, so that no single hash was passed over.
 
         Of what is not provable, only that counts in which consumers may have been held back as recently joined (6.1).
+        A limit of the dispatch rate makes pauses that are no stalls: an entry may wait for its turn for one of them.
         """
-        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._own)
+        stalled_us = sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._own)
+        return stalled_us + min(PAUSE_MAX_US, max(0, self._recent.paused_us(from_us, to_us) - stalled_us))
 
     def interrupted(self) -> None:
         """Forgets dispatches: rows may be missing."""

@@ -21,6 +21,7 @@ HORIZON_US: Final = 20_000_000
 BACKOFF_US: Final = 1_000_000
 # The timer of a broker and the way of a dispatch to its row.
 LATE_US: Final = 250_000
+_ASKS_AGAIN_US: Final = BACKOFF_US + LATE_US
 # Counts of a limiter are not exact: the token bucket adds tokens in steps, and a read may exceed them by a batch.
 _USED_UP: Final = 0.9
 # A read takes up to 40 ms (contract 6.6), and sees a bucket that may not have counted the one before it.
@@ -35,7 +36,7 @@ _CHANGES_MAX: Final = 64
 PERIOD_US: Final = _SECOND_US
 """That of a limit, by default."""
 # It, and the backoff.
-PAUSE_MAX_US: Final = PERIOD_US + BACKOFF_US + LATE_US
+PAUSE_MAX_US: Final = PERIOD_US + _ASKS_AGAIN_US
 
 
 @checkpointed("sent_dispatches")
@@ -85,6 +86,14 @@ class RecentDispatches:
             messages += int(sent.messages[within].sum())
         return entries, messages
 
+    def paused_us(self, from_us: int, to_us: int) -> int:
+        """How long nothing was sent between two times at which a limit may have been in force."""
+        if not (self._rates_at(from_us) or self._rates_at(to_us)):
+            return 0
+        sent_us = [sent.ts_us[(sent.ts_us > from_us) & (sent.ts_us < to_us)] for sent in self._stretches]
+        apart_us = np.diff(np.concatenate([[from_us], *sent_us, [to_us]]))
+        return int(apart_us[apart_us > _READ_US].sum())
+
     def explaining(self, pause: Interval, by_entry: bool) -> dict[str, object] | None:
         """What to say of the limit that explains a pause; None: none does.
 
@@ -102,37 +111,43 @@ class RecentDispatches:
             used = self.until(pause.from_ts, period_us)[counted]
             # Dispatches of other subscriptions and topics count too, and no row has the size of a dispatched entry.
             countable = rate.scope == "subscription" and rate.size_bytes == 0
-            left = self._left(rate, pause.from_ts, by_entry) if rate.messages else 0.0
+            left = self._left(rate, pause.from_ts, by_entry, rate.messages) if rate.messages else 0.0
             if countable and used < _USED_UP * rate.messages and left >= 1:
                 continue
             # Once it is used up no read begins. What was sent before it was in force is not charged to it.
             charged = max(min(used, rate.messages + lately), 1 - left)
             periods = max(1.0, charged / rate.messages) if rate.messages else 1.0
-            if pause.to_ts - pause.from_ts <= periods * period_us + BACKOFF_US + LATE_US:
+            if pause.to_ts - pause.from_ts <= periods * period_us + _ASKS_AGAIN_US:
                 return _detail(rate, used, by_entry)
         return None
 
-    def may_owe_bytes(self, pause: Interval) -> bool:
-        """Whether a limit in bytes may explain a pause: no row has the size of what was sent, up to a whole read."""
-        return any(
-            rate.size_bytes > 0
-            and pause.to_ts - pause.from_ts - BACKOFF_US - LATE_US
-            <= (1 + _READ_BYTES / rate.size_bytes) * rate.period_s * _SECOND_US
-            for rate in self._rates_at(pause.from_ts)
-        )
+    def may_explain(self, pause: Interval, by_entry: bool) -> bool:
+        """Whether a limit may explain a pause, for all that rows show.
+
+        None has the size of what was sent, up to a whole read, or what a limit had left at the first read that rows
+        show under it: it may have been in force before, and in debt.
+        """
+        for rate in self._rates_at(pause.from_ts):
+            periods = 1 + _READ_BYTES / rate.size_bytes if rate.size_bytes else 0.0
+            if rate.messages:
+                owed = 1 - self._left(rate, pause.from_ts, by_entry, 1)
+                periods = max(periods, owed / rate.messages if owed > 0 else 0)
+            if periods and pause.to_ts - pause.from_ts <= max(1, periods) * rate.period_s * _SECOND_US + _ASKS_AGAIN_US:
+                return True
+        return False
 
     def _rates_at(self, ts_us: int) -> tuple[DispatchRate, ...]:
         """The limits at a time; what is put in force later than the last dispatch has no debt yet."""
         return next((rates for since_us, rates in reversed(self._rates_by_time) if since_us <= ts_us), ())
 
-    def _left(self, rate: DispatchRate, ts_us: int, by_entry: bool) -> float:
-        """What a limit has left at a time, if it was not used at all when it came in force; below 0: a debt.
+    def _left(self, rate: DispatchRate, ts_us: int, by_entry: bool, left_at_first: int) -> float:
+        """What a limit has left at a time, from what it had when it came in force; below 0: a debt.
 
         It earns what was used, and the last read may overdraw it, so a debt is paid by later periods (AsyncTokenBucket;
         the limiter of 3.x renews once a period, and keeps the debt). Where a read began, something was left.
         """
         since_us = self._since_us(rate, ts_us)
-        earned_us, left = since_us, float(rate.messages)
+        earned_us, left = since_us, float(left_at_first)
         for read_us, sent in self._reads(since_us, ts_us, by_entry):
             left = self._earned(rate, left, read_us - earned_us)
             left, earned_us = max(left, 1.0) - sent, read_us
