@@ -110,6 +110,30 @@ def test_who_leaves_shortly_before_the_end_of_a_stall_may_have_been_at_a_limit(h
     assert unshown(log) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("later_us", "expected"), [(SECOND_US // 10, "not_provable unacked_limit_consumer"), (2 * SECOND_US, "violation")]
+)
+def test_who_leaves_shortly_before_the_end_may_have_been_the_first_that_joined_recently(
+    later_us: int, expected: str
+) -> None:
+    """Out of replay, 3 gets nothing from where 2 joined on (6.1); snapshots say where, and no row that 2 waits."""
+    log = Log()
+    for consumer in (1, 2, 3):
+        log.join(consumer)
+        log.flow(consumer, 1_000)
+        log.publish(consumer, HIGH)
+        log.dispatch(1, consumer, HIGH)
+        log.snapshot(*(reported(n, read_position_when_joining=f"1:{10 * n}") for n in range(1, consumer + 1)))
+    log.publish(25, LOWEST)
+    log.now_us += 3 * SECOND_US
+    log.leave(2)
+    log.now_us += later_us
+    log.join(4)
+    log.now_us += SECOND_US // 10
+    log.dispatch(3, 25, LOWEST)
+    assert unshown(log, version="3.0.7") == [expected]
+
+
 @pytest.mark.parametrize(("held", "expected"), [(3, "not_provable unacked_limit_subscription"), (2, "violation")])
 def test_a_subscription_at_half_of_its_limit_may_have_reached_it(held: int, expected: str) -> None:
     log = two()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.stalls.idle_time import idle_interval, silent_since_us
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled, unexplained_end
@@ -21,7 +22,6 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_JOIN, BY_LEAVE, BY_RESET, BY_SETTINGS
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
 
 # An event this shortly before a dispatch counts as the reason for it.
 _BROUGHT_ABOUT_US = 1_000_000
@@ -65,9 +65,9 @@ class StallWatch:
         Returns:
             The stall that a skip has ended before, if nothing that waited in it waits any more.
         """
-        skipped = self._ended_by_skip(_silent_since_us(state))
+        skipped = self._ended_by_skip(silent_since_us(state))
         # However short the time is: it may become a stall a little later.
-        interval = _idle_interval(state, at, ended_by, 1)
+        interval = idle_interval(state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
             found = None if interval is None else self._look(interval, situation_of)
@@ -87,7 +87,7 @@ class StallWatch:
 
     def before_release(self, state: Seen, at: TracePoint, situation_of: SituationOf) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
-        interval = _idle_interval(state, at, BY_ACK, 1)
+        interval = idle_interval(state, at, BY_ACK, 1)
         if interval is not None:
             self._look(interval, situation_of)
 
@@ -105,8 +105,10 @@ class StallWatch:
         elif interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None:
             before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
             # One row may change a state in several steps: what the first of them takes away, only the first look shows.
-            doubted = before is not None and before.span.to_ts == interval.to_ts and not kind_of(before).provable
-            if not doubted and (before is None or cause is None or cause.span.to_ts <= before.span.to_ts):
+            at_once = before is not None and before.span.to_ts == interval.to_ts and not kind_of(before).provable
+            if not (at_once or self._is_doubted_until(before, interval)) and (
+                before is None or cause is None or cause.span.to_ts <= before.span.to_ts
+            ):
                 self._unexplained = found
         return found
 
@@ -147,13 +149,13 @@ class StallWatch:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
-        interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
+        interval = idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
         parts = [] if interval is None else [*map(perhaps_slow, self._of(interval, situation_of, sent))]
         return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
 
     def over(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:
         """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
-        interval = _idle_interval(state, at, ended_by, self._threshold_us)
+        interval = idle_interval(state, at, ended_by, self._threshold_us)
         return [] if interval is None else self._of(interval, situation_of)
 
     def _of(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> list[Blocked]:
@@ -173,12 +175,7 @@ class StallWatch:
             if explained:
                 # What explains the rest of the time does not explain the time before.
                 return [before, *self._rest(found, before, interval)]
-            kind, changed = kind_of(before), before.span.ended_by in (BY_JOIN, BY_LEAVE, BY_SETTINGS)
-            doubted = not kind.joins_known or (changed and not kind.provable)
-            if interval.to_ts - before.span.to_ts < self._threshold_us and doubted:
-                # The acknowledgement that ends the stall releases who may have joined recently; a consumer that leaves,
-                # or loses its hashes to one that joins, takes with it the limit that may have held it up, and so does
-                # another limit that is set.
+            if self._is_doubted_until(before, interval):
                 found = before
         if found is None:
             return skipped
@@ -189,6 +186,17 @@ class StallWatch:
                 return [*skipped, cause, *rest]
             return [*skipped, before, _after(before, cause, cause.span), *rest]
         return [*skipped, found._replace(span=interval)]
+
+    def _is_doubted_until(self, before: Blocked | None, interval: Interval) -> bool:
+        """Whether what ended an earlier look at an interval may have taken the reason with it.
+
+        The acknowledgement that ends a stall releases who may have joined recently. A consumer that leaves, or loses
+        its hashes to one that joins, takes the limit along that may have held it up; so does another limit.
+        """
+        if before is None or interval.to_ts - before.span.to_ts >= self._threshold_us:
+            return False
+        kind, changed = kind_of(before), before.span.ended_by in (BY_JOIN, BY_LEAVE, BY_SETTINGS)
+        return not kind.joins_known or (changed and not kind.provable)
 
     @staticmethod
     def _seen_in(interval: Interval, seen: Blocked | None) -> Blocked | None:
@@ -229,19 +237,3 @@ def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:
     if stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):
         return stall
     return stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
-
-
-def _idle_interval(state: Seen, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
-    """The time since the last dispatch while entries waited; None if it is shorter than `shortest_us`."""
-    common, since_us = common_of(state), _silent_since_us(state)
-    if since_us is None or at.ts_us - since_us < shortest_us:
-        return None
-    by_dispatch = common["last_dispatch_ts"] >= common["waiting_since_ts"]
-    since_seq = common["last_dispatch_seq" if by_dispatch else "waiting_since_seq"]
-    return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
-
-
-def _silent_since_us(state: Seen) -> int | None:
-    """Since when entries wait and nothing was sent to any consumer; None: nothing waits."""
-    common = common_of(state)
-    return int(max(common["last_dispatch_ts"], common["waiting_since_ts"])) if common["waiting"] else None
