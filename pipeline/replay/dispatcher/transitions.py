@@ -140,7 +140,8 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = point.seq
     entries[slot].sent_ts = point.ts_us
-    replayed = entries[slot].marks & (Mark.READ | Mark.RETURNED) != 0
+    # What shows no cursor may be of a replay read from before the cursor was rewound, which reads it once more.
+    replayed = entries[slot].marks & (Mark.READ | Mark.RETURNED) != 0 or not shows_read
     left_behind = entries[slot].marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     again = entries[slot].holder == consumer
     if again and entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and not doubtful:

@@ -253,7 +253,7 @@ COMMON = RecordKind(
         "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
         "highest_dispatched_ledger": UNKNOWN,  # since the last restart; UNKNOWN before the first
         "highest_dispatched_entry": 0,
-        "left_behind_ledger": UNKNOWN,  # the highest position dispatched before the last rewind; UNKNOWN: none
+        "left_behind_ledger": UNKNOWN,  # the highest position that was read before the last rewind, or may have been
         "left_behind_entry": 0,
         "rewound_seq": UNKNOWN,  # the row at which the cursor was rewound last
         "rewound_ts": UNKNOWN,

@@ -80,7 +80,7 @@ def _judged(
                 )
             elif finding.other_seq == UNKNOWN and not is_within(finding, block, findings):
                 verdicts[at] = _perhaps_reset(finding, context) or _ACKNOWLEDGED
-            elif verdict.severity == "violation":
+            elif verdict.severity != "known_bug":
                 # A rewound cursor reads once more what a read from before sends.
                 first_seq = finding.other_seq
                 verdicts[at] = (

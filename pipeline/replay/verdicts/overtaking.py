@@ -209,12 +209,12 @@ def late_first(
     if finding.marks & Mark.SENT_EARLY != 0 and "E2" in context.exceptions:
         return not_provable("delayed delivery was off when it may have been sent before, and may delay it now (E2)")
     overtaking = overtakings.get(finding.other_seq)
-    if overtaking is None:
-        # What was sent before a seek waits again, from which of its positions on only the dispatches show.
+    if overtaking is None or finding.marks & Mark.READ == 0:
+        # What was sent before a seek waits again, from which of its positions on only the dispatches show. And what a
+        # read from before a rewind brings does not show that the cursor has read this entry.
         rewound = sent_from_before(finding, finding.other_seq, finding.other_ts, context)
-        return rewound or unexplained("no row shows that this entry waited when the later one was sent")
-    if finding.marks & Mark.READ == 0:
-        return UNEXPLAINED
+        unseen = unexplained("no row shows that this entry waited when the later one was sent")
+        return rewound or (unseen if overtaking is None else UNEXPLAINED)
     # F11 and F12 last until the entry is sent, whoever owns the hash by then; #23870 ends with the read.
     lasting = not set(overtaking.known_bugs).isdisjoint(context.bugs_with("hidden_in_replay", "read_before_the_rewind"))
     if finding.consumer != finding.other_consumer and not lasting:

@@ -110,17 +110,20 @@ def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -
         (19, 1, 5, 31 + READ_US, True),
         # It was pending at the last consumer, which left with it, so no replay read had it.
         (20, 1, 5, 31, True),
-        # It had not been read.
-        (19, 3, -1, 31, True),
+        # A normal read may have brought it that was over when the last consumer left.
+        (19, 3, -1, 31, False),
+        # It was not published by then.
+        (19, 4, -1, 31, True),
         (20, 1, 31, 40, False),
     ],
-    ids=["waited before", "a read later", "left behind", "unread before", "sent since"],
+    ids=["waited before", "a read later", "left behind", "perhaps read before", "unread before", "sent since"],
 )
 def test_what_a_read_from_before_the_rewind_may_have_sent_shows_no_cursor(
     since: int, entry: int, sent_ts: int, ts: int, shows: bool
 ) -> None:
-    """Row 20 rewinds the cursor, which had read up to entry 2."""
+    """Row 20 rewinds the cursor; entry 2 was the highest that had been sent, and 3 the last that was published."""
     state = _state()
+    state.common[0].last_published_ledger, state.common[0].last_published_entry = 1, 3
     slot = _slot(state, (1, entry))
     begin_waiting(state, slot, TracePoint(since, since))
     note_read(state, 1, 2, TracePoint(10, 10))

@@ -636,6 +636,24 @@ def test_what_a_read_had_when_the_last_consumer_left_goes_to_the_next_one(versio
     assert "at seq 9 a consumer joined after the last one had left" in replay.verdicts["early_duplicate", again].because
 
 
+def test_what_a_read_from_before_brought_does_not_show_that_the_cursor_has_read_what_comes_before_it() -> None:
+    """The rewound cursor comes to it last, long after what the read had."""
+    log = Log()
+    log.join(1)
+    for entry in range(3):
+        log.publish(entry, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    log.join(2)
+    first = log.dispatch(2, 2, HIGH)
+    log.dispatch(2, 0, HIGH)
+    log.now_us += 5 * READ_US
+    late = log.dispatch(2, 1, HIGH)
+    replay = replayed(log.rows, version="3.0.7")
+    assert verdict_on(replay, "redelivery_order", first) == REWOUND
+    assert verdict_on(replay, "first_delivery_order", late) == REWOUND
+
+
 def test_no_read_waits_for_a_second() -> None:
     log, first, again = read_before_the_rejoin(later_us=READ_US)
     replay = replayed(log.rows)

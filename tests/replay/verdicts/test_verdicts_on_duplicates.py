@@ -202,6 +202,30 @@ def test_what_a_normal_read_sent_comes_not_again_after_its_acknowledgement() -> 
     )
 
 
+@pytest.mark.parametrize(("rewound", "severity"), [(True, "known_bug"), (False, "violation")])
+def test_a_rewound_cursor_reads_once_more_what_replay_sent_and_it_was_acknowledged(
+    rewound: bool, severity: str
+) -> None:
+    """It waited in replay as the last consumer left, was acknowledged at the next one, and was in replay again."""
+    log = Log()
+    log.join(1)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.ack(1, 0)
+    log.publish(1, HIGH)
+    log.publish(2, HIGH)
+    if rewound:
+        log.leave(1)
+        log.join(2)
+    holder = 2 if rewound else 1
+    for entry in (1, 2):
+        log.dispatch(holder, entry, HIGH)
+        log.ack(holder, entry)
+    log.dispatch(holder, 1, HIGH)
+    (verdict,) = verdicts(replayed(log.rows))
+    assert verdict.severity == severity
+
+
 def _highest_sent_twice(waited_us: int, messages: int | None) -> FindingVerdict:
     """The verdict on an entry that waited, was the highest sent, and is sent again; by so much a count is too high."""
     log = Log()
