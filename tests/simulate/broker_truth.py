@@ -231,12 +231,14 @@ class Truth:
         return self._waits_for_older(consumer, position)
 
     def _throttled(self) -> bool:
+        """Whether a limit of the dispatch rate has held up the last read, or is asked again a period after it did."""
         rates, now_us = self._simulation.state.rates, self._simulation.agenda.now_us
         if rates is None:
             return False
         if rates.reached > self._rates_reached:
             self._rates_reached, self._rates_reached_us = rates.reached, now_us
-        return now_us - self._rates_reached_us <= RETRY_US + 2 * LOOK_US
+        sent_since = self._simulation.state.last_sent_us > self._rates_reached_us
+        return not sent_since and now_us - self._rates_reached_us <= RETRY_US + 2 * LOOK_US
 
     def _is_snapshot(self, now_us: int) -> bool:
         every_us = self._simulation.setup.stats_us
