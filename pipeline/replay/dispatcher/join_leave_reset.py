@@ -117,10 +117,11 @@ def rewind(state: State, point: TracePoint) -> None:
     """Rewinds the cursor to mark-delete: waiting entries are read anew, redelivery counts are lost (3.5, 3.6, 5.8)."""
     entries, common = state.entries, state.common
     common[0].total_vague = 0
-    # A normal read that was over by then is sent as a replay read is: it may have brought all that was published.
-    dispatched = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
+    left_behind = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
     published = (common[0].last_published_ledger, common[0].last_published_entry)
-    left_behind = dispatched if dispatched > published else published
+    if left_behind[0] != UNKNOWN and published > left_behind:
+        # A normal read that was over by then is sent as a replay read is: it may have brought all that was published.
+        left_behind = published
     common[0].left_behind_ledger, common[0].left_behind_entry = left_behind
     common[0].rewound_seq = point.seq
     common[0].rewound_ts = point.ts_us
