@@ -78,6 +78,7 @@ class Snapshot(NamedTuple):
         consumers: the connected consumers.
         sticky: whether consumers declare their ranges (`keySharedMode`); None: not reported.
         out_of_order: `allowOutOfOrderDelivery`; None: not reported.
+        waiting: entries that wait at least, by `msgBacklog` without `msgDelayed` and what consumers hold; 0: not known.
     """
 
     seq: int
@@ -93,6 +94,7 @@ class Snapshot(NamedTuple):
     consumers: tuple[ConsumerSnapshot, ...]
     sticky: bool | None = None
     out_of_order: bool | None = None
+    waiting: int = 0
 
     @property
     def keeps_order(self) -> bool | None:
@@ -129,7 +131,17 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         tuple(_consumer(consumer) for consumer in values.get("consumers") or ()),
         _STICKY.get(values.get("key_shared_mode")),
         values.get("allow_out_of_order_delivery"),
+        _waiting(values),
     )
+
+
+def _waiting(values: Mapping[str, Any]) -> int:
+    """Entries that wait at least: of those in the backlog each that a consumer holds has one message or more."""
+    backlog, unacked = values.get("msg_backlog"), values.get("unacked_messages")
+    if backlog is None or unacked is None:
+        return 0
+    waiting: int = backlog - max(unacked, 0) - (values.get("msg_delayed") or 0)
+    return max(waiting, 0)
 
 
 def _reads(normal: bool | None, replay: bool | None) -> bool | None:

@@ -119,7 +119,10 @@ def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Mis
     missing = list(unjudged)
     if not counted.publishes and found.unseen.entries_without_publish and "publishes" not in missing:
         missing.append("publishes")
-    if not found.waits_known and (counted.publishes or counted.dispatches) and "consumers" not in missing:
+    # A stall that has begun before the first row may leave no row but snapshots.
+    waits = found.dispatcher.monitor.reports.last.waiting > 0 and not (missing or counted.publishes)
+    unknown = not found.waits_known and (counted.publishes or counted.dispatches)
+    if (waits or unknown) and "consumers" not in missing:
         missing.append("open_entries")
     return missing
 

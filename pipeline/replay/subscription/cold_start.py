@@ -11,6 +11,9 @@ unknown. A wrong guess would be a false violation, so nothing is judged until th
 3. Waiting, and the draining hashes in the broker's snapshots, depend on all entries. They are judged only when
    mark-delete has passed the older ones (`settled`).
 
+   A snapshot in which the cursor has read nothing but what is deleted ends both: no consumer can hold an older entry,
+   and nobody has been sent one from there on. So a stall that goes on as the recording begins is found.
+
 Rows of consumers that no join and no such snapshot shows are censored all the way.
 
 A gap, in which the recorder dropped rows, is the end of one such trace and the beginning of the next: 2 and 3 hold
@@ -164,5 +167,8 @@ class ColdStart:
         if {consumer.consumer for consumer in snapshot.consumers} == connected:
             reported = ((n, self._ranges.get(n)) for n in connected)
             self.known |= all(of_one is not None and report_agrees(of_one, n, mapped) for n, of_one in reported)
-        passed = snapshot.mark_delete is not None and snapshot.mark_delete >= self._highest
-        return self._open and passed
+        mark_delete = snapshot.mark_delete
+        if self.known and mark_delete is not None and snapshot.read_position == (mark_delete[0], mark_delete[1] + 1):
+            # The cursor has read nothing that is not deleted, so no row before concerns an entry from here on.
+            self._open, self._highest = True, mark_delete
+        return self._open and mark_delete is not None and mark_delete >= self._highest

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from local_replay import LOW, Columns, Log, recorded_logs, tables_of, tables_of_logs
+from local_replay import LOW, Columns, Log, recorded_logs, reported, tables_of, tables_of_logs
 
 SECOND_US = 1_000_000
 RECORDING = "join-leave-1-4.0.8"
@@ -179,3 +179,16 @@ def test_a_hung_consumer_holds_up_a_subscription_that_keeps_order() -> None:
     assert answers_in(row) == ("kept", "held_up", [])
     assert (row["held_up_cause"], row["held_up_by"]) == ("look_ahead_limit", "c7 (consumer 28)")
     assert row["held_up_seconds"] == pytest.approx(7.3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("backlog", "progress"),
+    [({"msg_backlog": 3}, "not_provable"), ({"msg_backlog": 2}, "nothing_sent"), ({}, "nothing_sent")],
+)
+def test_a_backlog_without_a_row_is_not_nothing(backlog: Mapping[str, int], progress: str) -> None:
+    """Two messages are held, or delayed, and nothing is published or sent."""
+    log = Log()
+    log.join(1)
+    log.snapshot(reported(1), **{"unacked_messages": 1, "msg_delayed": 1, **backlog})
+    missing = ["open_entries"] if progress == "not_provable" else []
+    assert answers_in(answers_on(log)) == ("nothing_sent", progress, missing)

@@ -117,6 +117,28 @@ def test_a_broker_that_drains_hashes_keeps_the_order(shown: Mapping[str, object]
     assert _is_judged(log)
 
 
+@pytest.mark.parametrize(("read_position", "found"), [("1:10", ["stalled"]), ("1:11", []), (None, [])])
+def test_a_stall_is_found_that_begins_before_the_first_row(read_position: str | None, found: list[str]) -> None:
+    """Entries from 10 on wait, and snapshots show that the cursor has read none of them (or 10, which may be held)."""
+    log = Log()
+    log.publish(50, HIGH)
+    for entry in range(51, 60):
+        _shown(log, THIRDS, read_position=read_position, msg_in_replay=0)
+        log.publish(entry, LOW)
+    tables = _tables(log)
+    assert [row["rule"] for row in tables["violations"]] == found
+
+
+def test_what_waits_as_the_recording_begins_is_judged_once_it_is_sent() -> None:
+    log = _begun_later()
+    for _ in range(2):
+        _shown(log, THIRDS, read_position="1:10")
+    log.publish(30, LOW)
+    for consumer, entry, key in ((2, 10, LOW), (2, 11, HIGH)):
+        log.dispatch(consumer, entry, key)
+    assert _violations(_tables(log)) == [("ownership", 11)]
+
+
 def test_ranges_that_only_unseen_leaves_explain() -> None:
     log = _begun_later()
     ranges = {1: [[40001, 65536]], 2: [[7, 40000]], 3: [[0, 6]]}

@@ -44,6 +44,7 @@ class Reported(NamedTuple):
         no_read_us: when a snapshot showed last that it waited for no read.
         no_replay_us: when a snapshot showed last that it waited for no replay read.
         replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
+        waiting: entries that waited at least while a consumer was connected; 0: no snapshot shows it.
     """
 
     replay_us: int = 0
@@ -62,6 +63,7 @@ class Reported(NamedTuple):
     no_read_us: int = 0
     no_replay_us: int = 0
     replay_at_read: int = 0
+    waiting: int = 0
 
     def read_since(self, since_us: int) -> Position | None:
         """The read position that snapshots have shown since a time; None: none shows one for so long."""
@@ -110,6 +112,7 @@ class Reports:
         self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
         before = self.last
         found = before._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
+        found = found._replace(waiting=snapshot.waiting if snapshot.consumers else 0)
         if before.read_position is not None and snapshot.read_position not in (None, before.read_position):
             found = found._replace(replay_at_read=before.in_replay or 0)
         if snapshot.in_replay is not None:
