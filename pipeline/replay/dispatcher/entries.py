@@ -16,8 +16,9 @@ from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, NO_RESET, RE
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)
 # A read in flight may send an entry with one of these marks after its acknowledgement, so it keeps its slot until
-# `allocation` sweeps it: overlapping replay reads send what was replayed once more (F10).
-_KEPT = Mark.ACKED_WHILE_QUEUED | Mark.SETTLING | Mark.REPLAYED
+# `allocation` sweeps it: overlapping replay reads send what was replayed once more (F10), and a rewound cursor what a
+# read from before has sent (F12).
+_KEPT = Mark.ACKED_WHILE_QUEUED | Mark.SETTLING | Mark.REPLAYED | Mark.FROM_BEFORE
 
 
 @compiled

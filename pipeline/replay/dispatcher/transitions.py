@@ -50,6 +50,7 @@ _UNTIL_SENT = (
     Mark.DISPATCH_CONFIRMED
     | Mark.MAYBE_SKIPPED
     | Mark.RETURNED
+    | Mark.FROM_BEFORE
     | Mark.ACKED_WHILE_QUEUED
     | Mark.NACKED
     | Mark.REPLAYED
@@ -140,8 +141,7 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = point.seq
     entries[slot].sent_ts = point.ts_us
-    # What shows no cursor may be of a replay read from before the cursor was rewound, which reads it once more.
-    replayed = entries[slot].marks & (Mark.READ | Mark.RETURNED) != 0 or not shows_read
+    replayed = entries[slot].marks & (Mark.READ | Mark.RETURNED) != 0
     left_behind = entries[slot].marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     again = entries[slot].holder == consumer
     if again and entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and not doubtful:
@@ -150,6 +150,8 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     entries[slot].marks = (entries[slot].marks | Mark.SENT) & ~_UNTIL_SENT
     if replayed:
         entries[slot].marks |= Mark.REPLAYED
+    if not shows_read:
+        entries[slot].marks |= Mark.FROM_BEFORE
     if left_behind:
         entries[slot].marks |= Mark.REDELIVERED
         hashes[at].left_sent_seq = point.seq

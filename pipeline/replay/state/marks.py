@@ -15,6 +15,7 @@ class _Marks(NamedTuple):
     DELAYED: int = 16  # published with a time before which it may not be delivered
     MAYBE_SKIPPED: int = 32  # held when an administrator moved mark-delete: the broker may have dropped it
     RETURNED: int = 64  # nacked, timed out, or its holder left, since its last dispatch
+    FROM_BEFORE: int = 128  # its last dispatch may be of a read from before a rewind; the cursor reads it once more
     ACKED_WHILE_QUEUED: int = 256  # deleted at the cursor while a read in flight may still send it, legitimately
     NACKED: int = 512  # returned by a redeliver command: the broker replays it without its hash (E1)
     OVERTAKABLE: int = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED

@@ -80,23 +80,18 @@ def _judged(
                 )
             elif finding.other_seq == UNKNOWN and not is_within(finding, block, findings):
                 verdicts[at] = _perhaps_reset(finding, context) or _ACKNOWLEDGED
-            else:
+            elif verdict.severity == "violation":
                 # A rewound cursor reads once more what a read from before sends.
-                rewound = sent_from_before(finding, finding.other_seq, finding.other_ts, context)
-                rewound = rewound or still_from_before(finding, finding.other_seq, overtakings, context)
-                verdicts[at] = _of_a_rewind(finding, verdict, rewound, context)
+                first_seq = finding.other_seq
+                verdicts[at] = (
+                    sent_from_before(finding, first_seq, finding.other_ts, context)
+                    or still_from_before(finding, first_seq, overtakings, context)
+                    or _perhaps_reset(finding, context)
+                    or verdict
+                )
+            else:
+                verdicts[at] = verdict
     return verdicts
-
-
-def _of_a_rewind(
-    finding: KernelFinding, verdict: FindingVerdict, rewound: FindingVerdict | None, context: FindingContext
-) -> FindingVerdict:
-    """The verdict on what a block says of it and what a rewind does (F12), which is shown by more than its order."""
-    if rewound is not None and (rewound.severity == "known_bug" or verdict.severity != "known_bug"):
-        return rewound
-    if verdict.severity == "violation":
-        return _perhaps_reset(finding, context) or verdict
-    return verdict
 
 
 def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
