@@ -77,15 +77,17 @@ class LimitEvidence:
 
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
         """Puts the values of a row in force; a limit that it changes is judged anew."""
-        before = [in_force.of(name).limit for name in LIMITED]
+        before = [in_force.of(name) for name in LIMITED]
         in_force.put(row)
         for name, was in zip(LIMITED, before, strict=True):
             limit, said = in_force.of(name).limit, in_force.of(name).said_by_row
-            if limit != was or not said:
+            # Where rows were lost, the last one before them need not have been in force until now.
+            changed = limit != was.limit or (said and was.where == "lost")
+            if changed or not said:
                 self._end_said(name, row.seq)
             if said and self._said_since[name] is None:
                 self._said_since[name] = row.seq
-            if limit == was:
+            if not changed:
                 continue
             self._vouched += _kept(name, dispatcher)
             self._disputed = [

@@ -201,6 +201,10 @@ class SettingsInForce:
         """Whether rows say each limit of the dispatch rate, or that there is none."""
         return all(self.of(f"{name}{unit}").said_by_row for name in _RATES.values() for unit in ("InMsg", "InByte"))
 
+    def knows_rates(self) -> bool:
+        """Whether no row that says a limit of the dispatch rate may be missing."""
+        return all(self.is_known(f"{name}{unit}") for name in _RATES.values() for unit in ("InMsg", "InByte"))
+
     def rules_out_rates(self) -> bool:
         """Whether rows say of each limit of the dispatch rate that there is none."""
         return self.says_rates() and not self.rates()

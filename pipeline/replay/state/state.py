@@ -222,6 +222,8 @@ COMMON = RecordKind(
         "free_hashes": 0,
         "words_used": 0,
         "ledgers": 0,
+        "first_published_ledger": UNKNOWN,  # the lowest position whose publish was seen; UNKNOWN: none since a gap
+        "first_published_entry": 0,
         "mark_delete_ledger": UNKNOWN,  # as the acknowledgements show it; UNKNOWN before the first position
         "mark_delete_entry": 0,
         "floor_ledger": 0,  # the first mark-delete: acknowledgements at or below may be missing in the trace
@@ -275,8 +277,6 @@ COMMON = RecordKind(
         "publish_skew_us": 0,  # how much later than its entry the row of a publish may come
         "consumer_said": 0,  # a row says the limit of unacknowledged messages of a consumer
         "subscription_said": 0,  # and that of the subscription
-        "first_published_ledger": UNKNOWN,  # the lowest position whose publish was seen; UNKNOWN: none
-        "first_published_entry": 0,
         "last_published_ledger": UNKNOWN,
         "last_published_entry": 0,
         "published_at_reset_ledger": UNKNOWN,  # at the last seek, unload or transfer; UNKNOWN: there was none

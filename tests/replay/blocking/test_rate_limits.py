@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from local_replay import LOW, NO_RATES, Log, replayed, say, two
+from local_replay import LOW, NO_RATES, Log, replayed, reported, say, two
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.unshown.dispatch_pace import DispatchPace
@@ -280,4 +280,24 @@ def test_a_limit_that_may_have_come_before_a_stall_leaves_it_open(before: bool, 
     say(log, dispatchThrottlingRatePerSubscriptionInMsg=5)
     log.rows[-1]["seq_begin"] = published if before else sent + 1
     log.publish(2, LOW)
+    assert replayed(log.rows).weighed == {("stalled", severity): 1}
+
+
+@pytest.mark.parametrize(("lost", "severity"), [("settings", "not_provable"), ("redeliver", "violation")])
+def test_a_limit_that_a_lost_row_may_say_leaves_a_stall_open(lost: str, severity: str) -> None:
+    log = two()
+    say(log, **NO_RATES)
+    seq = log.write("gap", dropped=1, dropped_events=[lost])
+    log.rows[-1]["seq_end"] = seq
+    # The second entry after the gap opens the verdicts, and stalls are judged once it is deleted.
+    for entry in range(2):
+        log.publish(entry, LOW)
+        log.now_us += SECOND
+    log.dispatch(2, 1, LOW)
+    log.ack(2, 1)
+    log.snapshot(*(reported(n, available_permits=100) for n in (1, 2)), mark_delete_position="1:1")
+    log.now_us += 2 * SECOND
+    log.publish(2, LOW)
+    log.now_us += 3 * SECOND
+    log.dispatch(2, 2, LOW)
     assert replayed(log.rows).weighed == {("stalled", severity): 1}

@@ -159,6 +159,18 @@ def test_where_settings_are_lost_nothing_is_judged_by_the_limit_until_a_row_says
     assert beyond(log) == [sixth]
 
 
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_row_after_lost_ones_may_have_been_in_force_before_them(log: Log, begins: bool) -> None:
+    """What exceeds the limit of before is no finding if the next row that says it begins in front of it."""
+    say(log, {PER_CONSUMER: 3})
+    before = log.rows[-1]["seq"]
+    *_, fourth = send(log, range(4))
+    log.now_us += 2_000_000
+    lose(log, "settings")
+    say(log, {PER_CONSUMER: 0}, seq_begin=before if begins else log.rows[-1]["seq"])
+    assert beyond(log) == ([] if begins else [fourth])
+
+
 @pytest.mark.parametrize(("said", "lost", "judged"), [(True, (), False), (False, (), True), (True, ("ack",), True)])
 def test_a_gap_that_names_nothing_loses_settings_where_the_recorder_writes_any(
     log: Log, said: bool, lost: tuple[str, ...], judged: bool

@@ -107,7 +107,9 @@ class UnsettledStalls:
             return found
         paced = self._pace.during(found.span)
         if paced is None:
-            return _perhaps_limited(found) if self._pace.may_be_owed(found.span) else found
+            # Where a row that says a limit may be missing, nobody knows what it may be owed.
+            lost = not self._in_force.knows_rates() and found.span.to_ts - found.span.from_ts <= HORIZON_US
+            return _perhaps_limited(found) if lost or self._pace.may_be_owed(found.span) else found
         if not paced.certain:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
