@@ -2,15 +2,17 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from broker_truth import Truth
 from displaced import displaced
 from drawn_schedules import FAULTS, NONE, Schedule, drawn_schedule
+from incomplete_rows import begun_later
 from simulated import SETTINGS, Audited
 
 from dispatch_audit.pipeline.simulate.judge import batches_of, config_of, rows_by_table, tables_of
@@ -35,6 +37,9 @@ _GROWN: Final = 100
 _CERTAINLY_GROWN: Final = 1.25
 # Messages beyond a limit that reads in flight do not explain.
 _OVER: Final = 12
+
+Missing: TypeAlias = Callable[[pa.RecordBatch, Random], pa.RecordBatch]
+"""Takes rows away, which ones by chance."""
 
 
 @dataclass
@@ -69,15 +74,18 @@ def simulated_rows(schedule: Schedule, seed: int) -> tuple[PartitionSimulation, 
     return simulation, truth, batch
 
 
-def judged_schedule(seed: int, kind: str = NONE) -> Judged:
-    """Simulates and audits the schedule of a seed."""
+def judged_schedule(seed: int, kind: str = NONE, missing: Missing | None = None) -> Judged:
+    """Simulates and audits the schedule of a seed; `missing` takes rows away."""
     schedule = drawn_schedule(seed, kind)
     simulation, truth, batch = simulated_rows(schedule, seed)
     config = config_of(schedule.setup, SETTINGS)
+    if missing is not None:
+        batch = missing(batch, Random(seed))
+        config = replace(config, complete_from_start=missing is not begun_later)
     if schedule.as_recorded:
         config = replace(config, skew_us=SETTINGS.trace.recorder_skew_us)
     tables = rows_by_table(tables_of([batch], schedule.workload, config))
-    assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
+    assert missing or tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
     outcome = Audited(simulation, tables)
     result = Judged(seed, kind, schedule.setup.version)
     result.false += _waited_twice(tables)

@@ -10,12 +10,16 @@ from typing import Final
 import pytest
 from drawn_schedules import FAULTS, MS, NONE, S, drawn_schedule
 from examples import share_of
-from judged_schedules import Judged, judged_schedule, simulated_rows
+from incomplete_rows import begun_later, with_gap
+from judged_schedules import Judged, Missing, judged_schedule, simulated_rows
 
 # Seeds of their own, so that nobody has tuned anything to them.
 FIRST: Final = 3_900_000
 WITHOUT_FAULT: Final = 400
 OF_EACH_FAULT: Final = 40
+MISSING_ROWS: Final = 120
+# Fewer may leave no finding at all, and then the test proves nothing.
+MISSING_ROWS_MIN: Final = 30
 
 OPEN: Final[frozenset[tuple[str, int]]] = frozenset()
 """Schedules that are still judged wrongly. Whoever mends one takes it out; the test fails until then."""
@@ -31,6 +35,18 @@ def test_a_broker_without_a_fault_gives_no_false_finding() -> None:
     outcome = judged(NONE, WITHOUT_FAULT)
 
     assert {run.seed: run.false for run in outcome if run.false and (NONE, run.seed) not in OPEN} == {}
+
+
+@pytest.mark.heavy
+@pytest.mark.examples
+@pytest.mark.parametrize("missing", [begun_later, with_gap])
+def test_rows_that_are_missing_give_no_false_finding(missing: Missing) -> None:
+    kinds = (NONE, "stuck_read", "no_read_after_writes")
+    number = max(MISSING_ROWS_MIN, share_of(MISSING_ROWS))
+    runs = [judged_schedule(seed, kinds[seed % len(kinds)], missing) for seed in range(FIRST, FIRST + number)]
+
+    assert {(run.seed, run.kind): run.false for run in runs if run.false} == {}
+    assert any(run.found for run in runs), "nothing was judged"
 
 
 @pytest.mark.heavy
