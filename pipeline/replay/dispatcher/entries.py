@@ -93,11 +93,12 @@ def may_be_far_behind(state: State) -> bool:
 def shows_cursor(state: State, slot: int, ts: int) -> bool:
     """Whether a dispatch shows how far the cursor has read since it was rewound; ask before the dispatch is noted.
 
-    What was sent since the rewind comes from replay. What waited before the rewind may do so too: a read that was in
-    flight as the last consumer left sends what it has to the next one, or puts it into replay (3.5, 3.6).
+    What was sent since the rewind, or acknowledged in replay, comes from replay. What waited before the rewind may do
+    so too: a read in flight as the last consumer left sends what it has to the next one, or puts it into replay (3.5,
+    3.6).
     """
     common, entries = state.common, state.entries
-    if entries[slot].sent_ts > common[0].rewound_ts:
+    if max(entries[slot].sent_ts, entries[slot].acked_ts) > common[0].rewound_ts:
         return False
     left_behind = (common[0].left_behind_ledger, common[0].left_behind_entry)
     waited = (

@@ -173,7 +173,7 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
                 if waited:
                     # A read in flight may still send it.
                     entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
-                    entries[slot].sent_ts = point.ts_us
+                    entries[slot].acked_ts = point.ts_us
                 if entries[slot].marks & Mark.ACKED == 0:
                     entries[slot].marks |= Mark.ACKED | Mark.PASSED
                 else:

@@ -45,7 +45,7 @@ def _sweep_entries(state: State, before_us: int) -> None:
             and entries[slot].marks & Mark.WAITING == 0
             and (entries[slot].marks & Mark.ACKED != 0 or common[0].mark_delete_ledger > ledger)
             and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-            and entries[slot].sent_ts < before_us
+            and max(entries[slot].sent_ts, entries[slot].acked_ts) < before_us
         ):
             free_slot(state, slot)
 

@@ -314,6 +314,6 @@ def delete_at_cursor(state: State, slot: int, ts: int) -> None:
     entries = state.entries
     if entries[slot].marks & (Mark.RETURNED | UNSURE) != 0:
         entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
-        entries[slot].sent_ts = ts
+        entries[slot].acked_ts = ts
     stop_waiting(state, slot, ts)
     entries[slot].marks |= Mark.ACKED

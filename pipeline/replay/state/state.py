@@ -90,7 +90,8 @@ ENTRY = RecordKind(
         "key_id": UNKNOWN,
         "sent_seq": UNKNOWN,
         "before_seq": UNKNOWN,  # the dispatch before the last one, while it has no end; UNKNOWN: none
-        "sent_ts": UNKNOWN,  # microseconds; for an ACKED_WHILE_QUEUED entry the time of its acknowledgement
+        "sent_ts": UNKNOWN,  # microseconds
+        "acked_ts": UNKNOWN,  # when it became ACKED_WHILE_QUEUED
         "since_seq": UNKNOWN,  # when it last began to wait: published or returned
         "since_ts": UNKNOWN,
         "read_ts": UNKNOWN,  # since when it is READ
