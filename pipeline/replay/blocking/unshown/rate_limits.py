@@ -107,8 +107,7 @@ class RecentDispatches:
         )
         lately = self.until(last_us, _READ_US)[counted]
         for rate in self._rates_at(pause.from_ts):
-            period_us = rate.period_s * _SECOND_US
-            used = self.until(pause.from_ts, period_us)[counted]
+            used = self.until(pause.from_ts, rate.period_s * _SECOND_US)[counted]
             # Dispatches of other subscriptions and topics count too, and no row has the size of a dispatched entry.
             countable = rate.scope == "subscription" and rate.size_bytes == 0
             left = self._left(rate, pause.from_ts, by_entry, rate.messages) if rate.messages else 0.0
@@ -116,8 +115,7 @@ class RecentDispatches:
                 continue
             # Once it is used up no read begins. What was sent before it was in force is not charged to it.
             charged = max(min(used, rate.messages + lately), 1 - left)
-            periods = max(1.0, charged / rate.messages) if rate.messages else 1.0
-            if pause.to_ts - pause.from_ts <= periods * period_us + _ASKS_AGAIN_US:
+            if _pays_within(pause, rate, charged / rate.messages if rate.messages else 1):
                 return _detail(rate, used, by_entry)
         return None
 
@@ -132,7 +130,7 @@ class RecentDispatches:
             if rate.messages:
                 owed = 1 - self._left(rate, pause.from_ts, by_entry, 1)
                 periods = max(periods, owed / rate.messages if owed > 0 else 0)
-            if periods and pause.to_ts - pause.from_ts <= max(1, periods) * rate.period_s * _SECOND_US + _ASKS_AGAIN_US:
+            if periods and _pays_within(pause, rate, periods):
                 return True
         return False
 
@@ -174,6 +172,11 @@ class RecentDispatches:
                     break
                 since_us = at_us
         return since_us
+
+
+def _pays_within(pause: Interval, rate: DispatchRate, periods: float) -> bool:
+    """Whether the broker asks again no later than a pause ends, if so many periods, at least one, pay for its reads."""
+    return pause.to_ts - pause.from_ts <= max(1, periods) * rate.period_s * _SECOND_US + _ASKS_AGAIN_US
 
 
 def _detail(rate: DispatchRate, used: int, by_entry: bool) -> dict[str, object]:
