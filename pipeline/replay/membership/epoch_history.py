@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 
 @checkpointed("opened_epoch")
 class OpenedEpoch(NamedTuple):
-    """An epoch that has not begun, what it promises, and the routing that the broker serves by (contract 2.4)."""
+    """An epoch that has not begun, with the promised routing and the one that the broker serves by (contract 2.4)."""
 
     epoch: Epoch
     promised: Routing
@@ -40,9 +40,9 @@ class EpochHistory:
 
     Attributes:
         began: the point at which each epoch began, by its number.
-        changes: the change that began it.
+        changes: the change that began each, in words.
         in_force: the present epoch; None before the first.
-        known_since: the seq from which on all consumers are known; None: not yet.
+        known_since: the seq from which on all consumers are known; None: they are not known yet.
         shares: the share of the hashes that each consumer owned.
     """
 
@@ -89,8 +89,7 @@ class EpochHistory:
     def forget_shares(self, now_us: int) -> None:
         """Restarts the shares from now on."""
         self.shares = HashShares()
-        if self.in_force is not None:
-            self._shared_us = now_us
+        self._shared_us = now_us
 
     def replace_selector(self, log: AssignmentLog) -> None:
         """Takes the last epochs of a selector that is replaced; the log of the next one counts from 0 again."""
@@ -121,7 +120,7 @@ class EpochHistory:
         return [PlacedEpoch(epoch, self.began[epoch.number], None)]
 
     def _is_known(self, until: TracePoint | None) -> bool:
-        """Whether all consumers were known in an epoch that ended at this point, or is open."""
+        """Whether all consumers were known in an epoch that ended at a point; None: it is open."""
         return self.known_since is not None and (until is None or until.seq > self.known_since)
 
     def _collect(self, log: AssignmentLog) -> None:

@@ -49,7 +49,7 @@ class HashOwners:
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
         self._before_gap: list[PlacedEpoch] = []
-        # The assignment in force decided a dispatch whose end comes later than this, also if only its end is recorded.
+        # The assignment in force decided every dispatch whose end is recorded later than this.
         self._certain_us = 0
 
     @property
@@ -106,7 +106,7 @@ class HashOwners:
         return Ordered(resolved.order, [selector.routing() for selector in resolved.selectors[:-1]] + [log.routing])
 
     def begin(self, at: TracePoint, over_us: int) -> OpenedEpoch | None:
-        """Begins the epoch of the next change, which took effect at a point, and certainly by a time.
+        """Begins the epoch of the next change, which took effect at a point, and certainly by the time `over_us`.
 
         Returns:
             The epoch; None: the change begins none.
@@ -145,7 +145,7 @@ class HashOwners:
         return because
 
     def disown(self, because: str, dispatches: int) -> None:
-        """Leaves every owner open, for a reason as a clause, after so many dispatches since the last report."""
+        """Leaves all owners open, also for the `dispatches` since the last report; `because` says why, as a clause."""
         self.unknown, self.undecided = True, dispatches
         self.doubts.add(UndecidedRange(0, NEVER, ALL_HASHES, because))
 
@@ -226,7 +226,7 @@ class HashOwners:
             self.epochs.known_since = at.seq
 
     def interrupt(self) -> None:
-        """Notes that joins, leaves or resets are missing from here on: the consumers are unknown until they show."""
+        """Notes that joins, leaves or resets are missing from here on, so that the consumers are not known any more."""
         self._before_gap += self.epochs.take(self._log)
         self.epochs.known_since = None
 

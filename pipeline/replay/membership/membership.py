@@ -78,7 +78,7 @@ class Membership:
         return {number for number, stay in self.stays.items() if stay.joined is not None and stay.left is None}
 
     def push(self, part: Merged, snapshots: Sequence[Snapshot]) -> Iterator[steps.Step]:
-        """Takes the next rows in the order of seq; yields what is certain by now, and has to be read to the end.
+        """Takes the next rows in the order of seq; yields the steps that are certain by now, all of which must be read.
 
         Args:
             part: the rows.
@@ -99,24 +99,24 @@ class Membership:
         yield from self._settle(final=False)
 
     def pass_time(self, now_us: int) -> Iterator[steps.Step]:
-        """Releases what rows of a later time would release, because there was none until then."""
+        """Releases the rows that a row at `now_us` would release; call if there is none until then."""
         yield from self._settle(final=False, now_us=now_us)
 
     def finish(self) -> Iterator[steps.Step]:
-        """Releases all rows at the end of the trace; missing sides will not come."""
+        """Releases all rows at the end of the trace."""
         yield from self._settle(final=True)
 
     def _settle(self, final: bool, now_us: int = 0) -> Iterator[steps.Step]:
         newest = self._held.newest
         if newest is None:
             return
-        # Later rows may concern events of up to so much earlier.
+        # Later rows may concern events of up to `held_us` earlier.
         certain_us = NEVER if final else max(newest.ts_us, now_us) - self._planned.held_us
         yield from (steps.RefusedChange(row) for row in self._planned.take_refused(certain_us))
         floors = self._changes.floors()
         while (ready := self._changes.ready(final, certain_us, floors)) is not None:
             yield from self._place(*ready)
-        # A gap may begin, or end, after the last row that is there.
+        # A gap may begin or end after the last row.
         yield from self._advance(NEVER if final else self._settled_seq(certain_us))
         yield from self._released_rows()
         self._held.drop_taken()
@@ -129,7 +129,7 @@ class Membership:
 
     def _place(self, cluster: list[Bracket], view: View | None) -> Iterator[steps.Step]:
         """Lets overlapping changes take effect, in an order that their evidence allows."""
-        # The row that opens the bracket stays, because its time is needed.
+        # The row that opens the first bracket stays held, because its time is needed.
         bounds = [b.bounds for b in cluster]
         yield from self._advance(min(after for after, _ in bounds) - 1)
         self._changes.remove(cluster)
@@ -146,7 +146,7 @@ class Membership:
         perhaps_empty = len(cluster) > 1 and may_be_empty(self.connected, entered, known)
         ordered = self.owners.enter(burst, [bracket.row.seq for bracket in cluster], bounds)
         in_order = [bounds[number] for number in ordered.order]
-        # The row that closes the bracket stays in as well.
+        # The rows include the one that closes the last bracket.
         located = locate_changes(
             in_order, *self._held.up_to(over), self._held.decisions(-1, over + 1), ordered.routings
         )
@@ -217,7 +217,7 @@ class Membership:
         there = set(() if view is None else view.listed)
         if any(b.row.kind == "reset" for b in cluster):
             sent = self._held.decisions(over - 1, NEVER)
-            # A dispatch that was recorded after a restart may have been decided before it.
+            # Of a dispatch decided before a restart, the end may be recorded after it.
             there.update(() if sent.recorded_late else sent.consumers.tolist())
         return there
 

@@ -1,7 +1,7 @@
 """Plans the steps of single rows: their points are known as soon as the row is.
 
-A join, leave or reset takes effect somewhere in its bracket, which `OpenChanges` narrows. What is planned here is its
-edges: from where on a consumer may be there, or gone.
+A join, leave or reset takes effect somewhere in its bracket, which `OpenChanges` narrows. Of it only the points are
+planned here from which on a consumer may be connected, or gone.
 """
 
 from bisect import bisect_right, insort
@@ -56,9 +56,9 @@ class PlannedSteps:
         self.joins_missing_from = NEVER if complete_from_start else -1
 
     def take(self, seq: int, shown_by: Collection[int]) -> list[steps.Planned]:
-        """The steps that are due up to and including the row `seq`; they are planned no more.
+        """Removes and returns the steps that are due up to and including the row `seq`.
 
-        Those of snapshots that were taken at this row, but after a change that follows (`shown_by`), stay.
+        Those of snapshots that were taken at this row, but after a change that follows (`shown_by`), stay planned.
         """
         if not self._steps or self._steps[0].at.seq > seq:
             return []
@@ -72,7 +72,7 @@ class PlannedSteps:
         return due
 
     def take_refused(self, certain_us: int) -> list[MembershipEvent]:
-        """The rows that the consumers known so far make impossible; leaves before `certain_us` get no join any more."""
+        """The rows that the known consumers make impossible; the join of a leave before `certain_us` cannot follow."""
         refused = [*self._refused, *(row for row in self._early if row.ts_us < certain_us)]
         self._refused, self._early = [], [row for row in self._early if row.ts_us >= certain_us]
         return refused
@@ -91,7 +91,7 @@ class PlannedSteps:
         """Plans when the values of a row come into force."""
         here = TracePoint(row.seq, row.ts_us)
         if row.seq_begin < row.seq and self._held.newest is not None:
-            # Rows of so shortly before are still held; findings of older ones are looked at again.
+            # Rows of the last `held_us` are still held; findings of older ones are looked at again.
             held_back = self._held.point_before(row.ts_us - self.held_us)
             begin = max(held_back, TracePoint(row.seq_begin, self._held.ts_us_after(row.seq_begin, row.ts_us)))
             self._add(steps.SettingsAnnounced(min(begin, here), row))
@@ -99,7 +99,7 @@ class PlannedSteps:
 
     def add_snapshot(self, snapshot: Snapshot) -> None:
         """Plans the comparison of a snapshot with the moments between which it was taken."""
-        # Rows of so shortly before are still held, however the trace is cut.
+        # Only rows of the last `held_us` are certainly held, however the trace is cut.
         if self._held.are_after(snapshot.seq_begin, snapshot.ts_us - self.held_us):
             return
         taken_us = min(snapshot.ts_us, self._held.ts_us_after(snapshot.seq_end, snapshot.ts_us))
@@ -139,7 +139,7 @@ class PlannedSteps:
             self._add(steps.RestartOver(here))
 
     def _register(self, join: MembershipEvent) -> None:
-        """Plans the beginning of a join, and that of a leave that was recorded before it: it stayed for a moment."""
+        """Plans the beginning of a join, and of a leave of the same consumer that was recorded before it."""
         # The hooks run on different threads: the consumer may be sent to before its join is recorded.
         registered = self._held.point_before(join.ts_us - self._skew_us)
         self._add(steps.Registered(registered, join))

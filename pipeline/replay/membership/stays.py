@@ -13,10 +13,10 @@ class Stay:
 
     Attributes:
         row: the first row of its join; where that is missing, its values in the snapshot that showed it.
-        joined: where its join took effect; None: that row is missing, or has not been passed yet.
+        joined: where its join took effect; None: its row is missing, or it has not taken effect yet.
         left: where its leave took effect.
         leave_reason: the reason that its leave, or the reset that closed it, gives.
-        perhaps_last: whether it may have been the last consumer at its leave, before one joined whose join overlaps.
+        perhaps_last: whether it may have been the last consumer when it left, because a join overlaps with its leave.
         unseen: whether its join is missing, and `joined` is where a snapshot showed it.
     """
 

@@ -1,8 +1,7 @@
 """The steps of a subscription: what `Membership` hands to the replay.
 
-The steps come in the order in which events took effect. Each is data: whoever takes one changes the dispatcher by it
-(`subscription/step_loop.py`). What goes back to the membership is what rows and snapshots show of owners that are open
-(`HashOwners`).
+They are in the order in which events took effect. Each is data, by which the replay changes the dispatcher
+(`subscription/step_loop.py`). `HashOwners` in turn learns from rows and snapshots the owners that are open.
 """
 
 from typing import NamedTuple, TypeAlias
