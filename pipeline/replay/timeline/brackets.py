@@ -94,7 +94,7 @@ class Bracket:
         return self.among.joined.union(join.row.consumer for join in joins if join.bounds[1] <= since)
 
     def take_effect(self, at: TracePoint) -> None:
-        """Notes that the change takes effect at a point; all that are open do later."""
+        """Notes that the change takes effect at a point; all changes that are still open take effect later."""
         self.placed = at
         self.among.placed_seq = at.seq
 
@@ -103,10 +103,6 @@ class Bracket:
         if self.end is not None or self.start is None or self.vague:
             return False
         return row.ts_us <= self.start.ts_us + WAIT_US_MAX
-
-    def began_by(self, ts_us: int) -> bool:
-        """Whether its early side was recorded at or before a time."""
-        return self.start is not None and self.start.ts_us <= ts_us
 
     def closed(self, newest_ts_us: int) -> bool:
         """Whether no row after `newest_ts_us` can move its bounds."""
@@ -168,7 +164,7 @@ class Brackets:
         return Side.FIRST
 
     def presume(self, row: MembershipEvent) -> None:
-        """Takes a consumer that a snapshot lists and that is not `named`, where joins may be missing: it has joined."""
+        """Takes as joined a consumer that a snapshot lists and that is not `named`, where joins may be missing."""
         self._joins[row.consumer] = Bracket(row, self, placed=BEFORE_ROWS)
 
     def named(self, consumer: int) -> bool:
@@ -202,20 +198,20 @@ class Brackets:
         bracket = Bracket(row, self, end=at) if row.late else Bracket(row, self, start=at)
         self.open.append(bracket)
         if row.kind == "join":
-            # Clients may return before the end of the reset is recorded, but they join the new dispatcher. Who was not
-            # there before may ask to join while the reset has yet to close anybody.
+            # Clients may return before the end of the reset is recorded, but they join the new dispatcher. One that was
+            # not connected before may ask to join while the reset has not closed any consumer yet.
             returns = row.late or row.name in self._names_there()
             self._joins[row.consumer] = bracket
             began_us, _ = bracket.bounds_ts_us
             for other in self.open:
-                if other.row.kind == "reset" and returns and other.waits_for(row) and other.began_by(began_us):
+                if other.row.kind == "reset" and returns and other.waits_for(row) and other.bounds_ts_us[0] <= began_us:
                     other.end = at
         elif row.kind == "leave":
             bracket.join = self._joins[row.consumer]
             bracket.join.leave = bracket
             joined = bracket.join.end
             if joined is not None and at.seq < joined.seq:
-                # Only the ends of both were recorded, in the other order.
+                # Only the ends of both were recorded, the later one first.
                 bracket.join.seen_before = at.seq
             self._left.add(row.consumer)
         else:

@@ -128,7 +128,7 @@ def locate_changes(
         after, before = brackets[0]
         return [_located(after, before, seq, ts_us)]
     disagrees = evidence.disagrees(routings)
-    # No change comes after the end of a later one.
+    # No change takes effect after the bracket of a later one has ended.
     ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()
     bounds = [(after, before) for (after, _), before in zip(brackets, ends, strict=True)]
     located: list[Located] = []

@@ -1,7 +1,7 @@
 """The entries that consumers give up while a membership change takes effect.
 
-Such an entry may have been pending at the moment of the change or not: its acknowledgement is settled in between, or it
-is given back by a row that comes before its effect (TRACE_FORMAT, "Phases").
+It is open whether such an entry was pending at the moment of the change: its acknowledgement is settled during the
+change, or it is given back by a row that comes before its effect (TRACE_FORMAT, "Phases").
 """
 
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 
 EFFECT_US_MAX: Final = 100_000
-"""The time from the row of an acknowledgement or a redelivery to its effect, at most."""
+"""The longest time from the row of an acknowledgement or a redelivery to its effect."""
 
 _SETTLED = among(Code.ACK_END, Code.ACK_PART_END)
 _GIVEN_UP = among(Code.ACK_START, Code.ACK_PART_START, Code.ACK_END, Code.ACK_PART_END, Code.REDELIVER)
@@ -23,7 +23,7 @@ class GivenUp(NamedTuple):
     """What consumers gave up in front of a row.
 
     Attributes:
-        over_seq: the row, in front of which the change has certainly happened.
+        over_seq: the row in front of which the change has certainly happened.
         entries: positions, as (ledger, entry).
         consumers: the trace's numbers of consumers that gave back all that they held.
     """

@@ -118,7 +118,7 @@ class HeldRows:
         first, last = int(self._rows.seq.searchsorted(after, "right")), int(self._rows.seq.searchsorted(before))
         if first >= last:
             return NOTHING_GIVEN_UP
-        # So many rows after a change are held when it is located, however the trace is cut.
+        # Rows of the next `EFFECT_US_MAX` are held when a change is located, however the trace is cut.
         until = int(self._clock.searchsorted(self._clock[last - 1] + EFFECT_US_MAX))
         return given_up(self._rows.rows(first, last), self._rows.rows(last, max(last, until)), before)
 
@@ -136,5 +136,5 @@ class HeldRows:
         if start == stop:
             return None
         self._taken = stop
-        # The kernel fills in hashes, and those here must stay as the rows say them.
+        # The kernel fills in missing hashes, and those here must stay as the rows have them.
         return self._rows.rows(start, stop), self._hashes[start:stop].copy()

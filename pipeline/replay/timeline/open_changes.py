@@ -43,7 +43,7 @@ class OpenChanges:
     def remove(self, changes: Sequence[Bracket]) -> None:
         """Removes changes, whose points are located next."""
         for bracket in changes:
-            # Of many that are open it is among the first.
+            # The search is short, because the earliest changes are removed first.
             self.brackets.open.remove(bracket)
 
     def drop_views(self, seq: int, shown_by: Collection[int]) -> None:
@@ -76,11 +76,11 @@ class OpenChanges:
         Args:
             final: whether no row follows.
             certain_us: the time up to which later rows change nothing.
-            floors: those of `floors`.
+            floors: the result of `floors`.
 
         Returns:
-            The changes, with the first snapshot that shows the ranges after all of them if they are several and there
-            is one; None: nothing is open, or it has to wait.
+            The changes; if they are several, with the first snapshot that shows the ranges after all of them, if there
+            is one. None: no change is open, or the earliest have to wait.
         """
         if not self.brackets.open:
             return None
@@ -104,7 +104,7 @@ class OpenChanges:
         return certain_us > last_us + WAIT_US_MAX and self._held.count_after(first) > self._undecided_rows_max
 
     def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
-        """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `floors`."""
+        """The earliest changes whose brackets overlap, in the likeliest order; `floors` is the result of `floors`."""
         opened, looked_at = self.brackets.open, _FIRST_LOOK
         while True:
             cluster, until = self._cluster_among(opened[:looked_at])
@@ -132,8 +132,8 @@ class OpenChanges:
     def _in_order(self, changes: Sequence[Bracket]) -> list[Bracket]:
         """The changes in the likeliest order that their bounds allow, the order of their ends.
 
-        The early sides show less: clients subscribe long before the broker admits them, and in another order. Who is
-        not known to have left by the end of a restart joined after it rather than before it.
+        The early sides show less: clients subscribe long before the broker admits them, and in another order. A
+        consumer that is not known to have left by the end of a restart more likely joined after it.
         """
         if len(changes) < 2:
             return [*changes]
@@ -160,7 +160,7 @@ class OpenChanges:
         views = [view for view in self.views if after <= view.until.seq and view.since.seq < before]
         for view in views:
             note_view(cluster, view)
-        # Who is seen after a restart was not closed by it; which leaves it caused decides what snapshots show.
+        # A restart did not close a consumer seen after it; what snapshots show depends on the leaves that it caused.
         if note_resets(cluster):
             for view in views:
                 note_view(cluster, view)
@@ -168,13 +168,13 @@ class OpenChanges:
     def _narrow_leaves(self, leaves: Sequence[Bracket]) -> None:
         """Narrows the bounds of leaves whose joins are looked at.
 
-        A consumer that a snapshot lists is not gone yet, so that one before, which does not list it, shows that it had
-        not joined.
+        A consumer that a snapshot lists has not left, so an earlier one that does not list it precedes its join.
         """
         for leave in leaves:
             after, before = leave.bounds
-            for view in (view for view in self.views if after <= view.until.seq and view.since.seq < before):
-                note_view([leave], view)
+            for view in self.views:
+                if after <= view.until.seq and view.since.seq < before:
+                    note_view([leave], view)
 
     def _view_after(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""

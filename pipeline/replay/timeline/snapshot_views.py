@@ -58,7 +58,7 @@ class OmittedRanges:
         self._ranges: dict[int, frozenset[tuple[int, int]]] = {}
 
     def filled(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot, which is the next one, with the ranges that it leaves out, as far as they are known."""
+        """Takes the next snapshot; returns it with the ranges that it leaves out, as far as they are known."""
         has_ranges = any(consumer.ranges is not None for consumer in snapshot.consumers)
         if not has_ranges and self._ranges.keys() != {consumer.consumer for consumer in snapshot.consumers}:
             return snapshot

@@ -47,7 +47,7 @@ class UndecidedRange(NamedTuple):
         return self.from_seq <= later.to_seq + 1 and later.from_seq <= self.to_seq + 1
 
     def joined(self, later: "UndecidedRange") -> "UndecidedRange":
-        """The one doubt that this one and a later one that meets it make together."""
+        """This doubt and a later one that it `meets`, as one."""
         to = max(self.to_seq or 0, later.to_seq or 0)
         return self._replace(from_seq=min(self.from_seq, later.from_seq), to_seq=to)
 
