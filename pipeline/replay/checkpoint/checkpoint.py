@@ -7,8 +7,8 @@ time.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 25, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
-                      configuration says, else it is an `SelectorClaim`
+            document  {"version": `STATE_VERSION`, "selector": null, ...} in JSON (`codec`); null: the selector is that
+                      of the configuration, else it is a `SelectorClaim`
             arrays    one after the other, integers with the least byte first
 """
 
@@ -112,9 +112,8 @@ def _checked(found: Any) -> GroupState:
 
 
 def _packed(encoded: Encoded, selector: SelectorClaim | None) -> bytes:
-    text = json.dumps(
-        {"version": STATE_VERSION, "selector": selector, **encoded.document}, separators=(",", ":")
-    ).encode()
+    document = {"version": STATE_VERSION, "selector": selector, **encoded.document}
+    text = json.dumps(document, separators=(",", ":")).encode()
     compressor = zlib.compressobj(_LEVEL)
     parts = [_BEGINNING, compressor.compress(len(text).to_bytes(_LENGTH_BYTES, "little") + text)]
     parts += [compressor.compress(array.view(np.uint8).data) for array in encoded.arrays]

@@ -14,7 +14,7 @@ unknown. A wrong guess would be a false violation, so nothing is judged until th
    A snapshot in which the cursor has read nothing but what is deleted ends both: no consumer can hold an older entry,
    and nobody has been sent one from there on. So a stall that goes on as the recording begins is found.
 
-Rows of consumers that no join and no such snapshot shows are censored all the way.
+Rows of consumers that no join and no such snapshot shows are always censored.
 
 A gap, in which the recorder dropped rows, is the end of one such trace and the beginning of the next: 2 and 3 hold
 after it, and also 1 if joins, leaves or resets may be among the rows dropped. Otherwise the consumers stay known.
@@ -44,8 +44,7 @@ _LEFT_OUT = (Code.FLOW,)
 class ColdStart:
     """Admits the rows of one subscription: all up to the first gap, if the trace begins with the first join.
 
-    It takes whether the trace does, and how much later than its dispatch the publish of an entry may be recorded, in
-    microseconds.
+    It takes whether the trace does, and by how many microseconds a publish may be recorded after its dispatch.
 
     Attributes:
         censored: rows that were not admitted.
@@ -86,7 +85,7 @@ class ColdStart:
             self._ranges = {}
 
     def end_gap(self, gap: Gap) -> None:
-        """Notes that the rows after a gap are there again, unless another one goes on."""
+        """Notes that rows are complete again after a gap, unless another gap goes on."""
         if gap.until_seq >= self._missing_until:
             self._inside = self._members_missing = False
             self._opens_us = None
@@ -141,11 +140,6 @@ class ColdStart:
                 self._opens_us = int(events.ts_us[0]) + self._late_us
             found &= events.ts_us >= (self._opens_us or 0)
         return found
-
-    def refuses_leave(self, joins_missing: bool) -> bool:
-        """Whether a leave without a join is a fault of the trace; otherwise it is counted as censored."""
-        self.censored += joins_missing
-        return not joins_missing
 
     def restart(self) -> None:
         """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""

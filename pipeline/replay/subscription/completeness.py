@@ -76,13 +76,13 @@ class RowsSeen:
         """Takes the next rows in the order of seq."""
         whole = part.events.part == 0
         seq, ts_us = part.events.seq[whole], part.events.ts_us[whole].astype(np.int64)
-        said = [row.seq for row in part.settings if row.recorded]
-        self.rows += seq.size + len(part.contradicted) + len(part.gaps) + len(said)
+        settings = [row.seq for row in part.settings if row.recorded]
+        self.rows += seq.size + len(part.contradicted) + len(part.gaps) + len(settings)
         for gap in part.gaps:
             self.gaps, self.dropped = self.gaps + 1, self.dropped + gap.dropped
             self.first_gap_us = gap.ts_us if self.first_gap_us is None else min(self.first_gap_us, gap.ts_us)
-        self._distinct += seq.size + len(said)
-        numbered = [*seq[:1].tolist(), *seq[-1:].tolist(), *said]
+        self._distinct += seq.size + len(settings)
+        numbered = [*seq[:1].tolist(), *seq[-1:].tolist(), *settings]
         if numbered:
             self._first_seq = min(numbered) if self._first_seq is None else self._first_seq
             self._last_seq = max(numbered)

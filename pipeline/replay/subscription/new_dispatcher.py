@@ -27,8 +27,7 @@ def new_dispatcher(config: ReplayConfig) -> Dispatcher:
         delay_tick_us=_tick_ms(config) * 1000,
     )
     monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force(), config.skew_us)
-    exceptions = config.profile.exceptions
-    return Dispatcher(policy, config.open_entries_max, monitor, _ack_sets(config), exceptions)
+    return Dispatcher(policy, config.open_entries_max, monitor, _ack_sets(config), config.profile.exceptions)
 
 
 def _ack_sets(config: ReplayConfig) -> int:

@@ -1,4 +1,4 @@
-"""Whoever looks at the replay of a subscription between two rows."""
+"""The interface of observers, which look at the replay of a subscription between two rows."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ class Observer(Protocol):
     """Looks at the dispatcher between two rows, and changes nothing. A replay with one has no checkpoint."""
 
     def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
-        """Returns what `dispatcher.replay` does of the rows, cut wherever the dispatcher is to be looked at."""
+        """Calls `dispatcher.replay` on the rows, cut where the observer looks, and returns the results together."""
 
     def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
         """Takes a last look, before the dispatcher closes what is open, and takes the hashes whose owners are open."""

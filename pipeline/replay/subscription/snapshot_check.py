@@ -54,7 +54,7 @@ class SnapshotCheck:
         comparison: the agreements and mismatches between broker and reconstruction.
         blocked_attempts: how often draining hashes blocked a dispatch, as the broker reports.
         cleared: how many draining hashes of each consumer the broker has cleared.
-        counters: counters of the broker that cannot be.
+        counters: impossible values of the broker's counters.
         joined_at: the broker's read position when a consumer joined, by the trace's number.
         surpluses: by how much the broker counts more unacknowledged messages than the reconstruction.
         listed: the consumers that a snapshot lists.
@@ -72,7 +72,7 @@ class SnapshotCheck:
     )
 
     def __init__(self, comparison: Comparison) -> None:
-        """Takes one that has compared nothing."""
+        """Takes a comparison that has compared nothing yet."""
         self.comparison = comparison
         self.blocked_attempts = BlockedAttempts()
         self.cleared = ClearedHashes()

@@ -49,7 +49,8 @@ class StepLoop:
         missing: what is missing of the rows.
         settings: the settings that rows and snapshots were compared with.
         reported: how far snapshots report the assignment that follows from the selector.
-        limits: the limits of unacknowledged messages among them.
+        limits: the evidence on the limits of unacknowledged messages.
+        delays: the evidence on delayed delivery.
         other_dispatcher_seq: the first row from which on the dispatcher may be of the other kind, classic or not, than
             the profile; None: it is of that of the profile.
     """
@@ -130,7 +131,7 @@ class StepLoop:
                 dispatcher.restart(at)
                 self.cold_start.restart()
                 if self.cold_start.known:
-                    self.missing.settle(at)  # nothing of before is pending in the new dispatcher
+                    self.missing.settle(at)  # no earlier entry is pending in the new dispatcher
                 self._note_known(at)
             case steps.RestartOver(at):
                 dispatcher.end_reset(at)
@@ -163,7 +164,7 @@ class StepLoop:
         """Whether a dispatcher that is created here may be of the other kind than the profile.
 
         The first consumer after none may find the former dispatcher, which keeps its kind; only after an unload is
-        there certainly a new one. So the kind stays open from here on, also if rows say the former value again.
+        there certainly a new one. So the kind stays open from here on, even if rows have the former value again.
         """
         profile = self._config.profile
         said = [setting for setting in self.in_force.possible(CLASSIC_SETTING) if setting.said_by_row]
@@ -183,11 +184,13 @@ class StepLoop:
         """Refuses a row that the consumers known so far make impossible."""
         if row.kind == "join":
             self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, "has already joined", row.consumer))
-        elif self.cold_start.refuses_leave(row.seq >= self.membership.joins_missing_from):
+        elif row.seq >= self.membership.joins_missing_from:
+            self.cold_start.censored += 1
+        else:
             self._refuse_unknown(row.seq, row.consumer)
 
     def _refuse_unknown(self, seq: int, consumer: int) -> None:
-        self._refused.append(Refused(seq, UNKNOWN_CONSUMER, "has no join before this row", int(consumer)))
+        self._refused.append(Refused(seq, UNKNOWN_CONSUMER, "has no join before this row", consumer))
 
     def _replay(self, events: Events, hashes: Ints) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
@@ -236,7 +239,7 @@ class StepLoop:
         self.missing.begin(gap, at)
 
     def _end_gap(self, gap: Gap, at: TracePoint) -> None:
-        """Notes that the rows after a gap are there again."""
+        """Notes that rows are complete again after a gap."""
         self._lose_settings(gap, at)
         self.cold_start.end_gap(gap)
 
@@ -248,7 +251,7 @@ class StepLoop:
             self.limits.put(row, self.in_force, self.dispatcher)
             self.delays.look(row, before, self.in_force.of(DELAYED_DELIVERY))
             if self.in_force.claimed_rates() != rates and self.in_force.rates():
-                # Also those of longer ago than the announcement of the row.
+                # Stalls from before the announcement of the row are concerned too.
                 self.dispatcher.monitor.stalls.rates_said(row.seq_begin, row.seq)
 
     def _lose_settings(self, gap: Gap, at: TracePoint) -> None:

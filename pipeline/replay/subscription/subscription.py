@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.traffic.kept_in_state import outstanding
 
 @checkpointed("subscription")
 class Subscription:
-    """The replay of one subscription: it takes rows as they come, and says what is settled.
+    """The replay of one subscription: it takes rows as they come, and reports what is settled.
 
     Attributes:
         config: the configuration of the replay.
@@ -50,7 +50,7 @@ class Subscription:
 
     def feed(self, part: Merged) -> None:
         """Takes the next rows in the order of seq."""
-        events, gaps = part.events, part.gaps
+        events = part.events
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
@@ -58,7 +58,7 @@ class Subscription:
         # The recorder looked at the subscription for such a row, so what is open lasted at least up to it.
         settings = [TracePoint(row.seq, row.ts_us) for row in part.settings if row.of_subscription]
         self._last = max([self._last, *settings])
-        self.loop.apply(self.loop.membership.push(part, self._filled(part.snapshots, gaps)))
+        self.loop.apply(self.loop.membership.push(part, self._filled(part.snapshots, part.gaps)))
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
         """The snapshots with the ranges that they leave out because they are those of the snapshot before."""
@@ -105,7 +105,7 @@ class Subscription:
 
     @property
     def _is_long_over(self) -> bool:
-        """Whether the window ends so long after its last row that the next window changes nothing of what is here."""
+        """Whether the window ends so long after its last row that no later row changes its findings."""
         ends_us = self.config.ends_us
         return ends_us is not None and ends_us - self._last.ts_us > self.config.unsettled_us
 
@@ -119,7 +119,7 @@ class Subscription:
         loop, dispatcher, membership = self.loop, self.loop.dispatcher, self.loop.membership
         epochs, snapshots, cold_start = membership.owners.epochs, loop.snapshots, loop.cold_start
         epochs.share(self._last.ts_us)
-        # Rows that are still held may end what is open at the end of a window: nobody knows that it lasted any longer.
+        # Rows that are still held may end what is open at the end of a window, so it may not have lasted longer.
         over_us = self._last.ts_us if report_range.final else self.released.ts_us
         dispatcher.close(self._last._replace(ts_us=over_us), goes_on=not report_range.final)
         waits_known = cold_start.settled or cold_start.interrupted

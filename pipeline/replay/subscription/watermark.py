@@ -55,7 +55,7 @@ class ReportRange(NamedTuple):
         return self.since.seq < seq <= self.until.seq
 
     def contains_noted(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
-        """Whether an interval is reported that was noted since the last report, however long before that it ended."""
+        """Whether an interval noted since the last report is reported, however long before that report it ended."""
         return to_seq <= self.until.seq or (is_open and from_seq <= self.until.seq)
 
 

@@ -23,7 +23,7 @@ _SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
 
 
 class SelectorClaim(NamedTuple):
-    """A selector, as what a trace has to claim so that it is replayed with it.
+    """The claims that a trace would make to be replayed with a selector.
 
     Attributes:
         profile: the name of the profile.
@@ -106,7 +106,7 @@ def _profiles(config: ReplayConfig) -> Iterator[tuple[Profile, str]]:
     claimed = _profiles_of_release(config)
     yield from ((every[name], config.version) for name in claimed)
     here = list(every).index(config.profile.name)
-    # The nearest release first; a dispatcher that is only there for those who ask for it is the unlikelier one.
+    # The nearest release first; the classic dispatcher, which only a setting turns on, is less likely.
     for _, profile in sorted(enumerate(every.values()), key=lambda both: (both[1].classic, abs(both[0] - here))):
         if profile.name not in claimed:
             # The oldest release of a line has the most flaws, so the audit rules none of them out.
@@ -116,7 +116,7 @@ def _profiles(config: ReplayConfig) -> Iterator[tuple[Profile, str]]:
 def _profiles_of_release(config: ReplayConfig) -> list[str]:
     """The names of the profile of a trace and of the one for the other dispatcher of its release, if it has two."""
     found = [config.profile.name]
-    # A version that is no number is that of a profile that the user named.
+    # A version that is no number belongs to a profile that the user named.
     with suppress(UsageError):
         found.append(profile_for(config.version, {CLASSIC_SETTING: not config.profile.classic}).name)
     return list(dict.fromkeys(found))

@@ -10,8 +10,7 @@ from dispatch_audit.pipeline.replay.state.records import chosen
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
-# From so many misrouted hashes on, another selector does not explain them by chance: with two consumers it explains
-# one hash in two.
+# Another selector may explain fewer misrouted hashes by chance: with two consumers it explains one hash in two.
 _MISROUTED_MIN: Final = 10
 _SNAPSHOTS_MIN: Final = 3
 
@@ -60,7 +59,7 @@ class SelectorEvidence(NamedTuple):
         if len(self.misrouted) > max(1, len(against.misrouted) // 20):
             return False
         if against.against:
-            # Consumers that left before the trace began cannot make a selector give exactly the ranges of another one.
+            # Consumers that left before the trace began cannot give a selector exactly the ranges of another one.
             return (self.agreeing or self.alone >= alone_min) and 10 * len(self.differing) <= len(against.against)
         return against.misrouted_hashes >= _MISROUTED_MIN
 
