@@ -116,6 +116,6 @@ class ReplayConfig:
         profile = self.profile
         limits = limits_of(broker, bool(heeded), profile.reads_past_replay, profile.unwritable_takes_nothing)
         if heeded != LOOK_AHEAD and limits.replay_per_subscription <= 0:
-            # Whether other limits stand in for it is known of the draining dispatcher only (4.7, 6.2).
+            # Only of the draining dispatcher is it known whether other limits replace this one (4.7, 6.2).
             return limits._replace(looks_ahead=False)
         return limits

@@ -81,7 +81,7 @@ class _EventFile:
         try:
             self._append(events)
         except OSError:
-            # Some engines let functions open no files, and a disk may be full: then the engine has to move them.
+            # Some engines let functions open no files, and a disk may be full: then the engine moves the events.
             self._is_writable = False
             return events
         begin, self._size = self._size, self._size + len(events)

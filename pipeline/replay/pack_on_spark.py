@@ -91,9 +91,7 @@ def rows_with_texts(kept: Callable[[RowsRead], pa.RecordBatch | pa.Table], asked
 
 
 def packed_publishes(topics: Iterable[str], profile: Profile, chunk_rows: int, digested: bool = False) -> Work:
-    """Returns work that packs what belongs to all subscriptions of some topics, and counts nothing.
-
-    That is their publishes, gaps and settings.
+    """Returns work that packs the publishes, gaps and settings of all subscriptions of some topics; counts nothing.
 
     Args:
         topics: the topics.

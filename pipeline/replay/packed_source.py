@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.trace.workers.tasks import evaluated, in_tasks
 _FRAME_BYTES = 8 << 20
 # More tasks than cores, so that a large group delays few others.
 _TASKS_A_PARTITION = 4
-# What the replay of a group, of a row, and the start of a task take about (docs/SIZING.md).
+# About how long the replay of a group, that of a row, and the start of a task take (docs/SIZING.md).
 _GROUP_US, _ROW_US, _TASK_US = 15_000.0, 0.5, 100_000.0
 
 

@@ -106,7 +106,7 @@ def _replayed(
     keep_state: bool,
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
-    """Yields the name of a table and its columns, with the replay's numbers of rows and consumers but not in texts."""
+    """Yields the name of a table and its columns; outside of texts, rows and consumers have the replay's numbers."""
     transfers, refused = Transfers(recorders), 0
     parts = merged(_counted(transfers.among(batches), state.producers))
     first: Sequence[Merged] = ()

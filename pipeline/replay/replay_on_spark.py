@@ -74,7 +74,7 @@ def _replayer(
 
 
 def by_group(batches: Batches) -> Iterator[tuple[int, Batches]]:
-    """Yields the number of each group and its rows, from the rows of a task; each before the next one is asked for."""
+    """Yields the number and the rows of each group of a task; read them before the next group."""
     for number, rows in groupby(_of_one_group(batches), lambda rows: rows[0]):
         yield number, (batch for _, batch in rows)
 
@@ -98,7 +98,7 @@ def _state_in(rows: Batches) -> tuple[bytes | None, Batches]:
 
 
 def packed_batches_in(batches: Batches, group: Group) -> Iterator[PackedBatch]:
-    """The rows of a group, as a function on groups is given them."""
+    """The packed batches of a group, from the rows that Spark gives to a grouped function."""
     for packed in decoded_batches(batches):
         of_group = rows_for(group.subscription, packed)
         if of_group is not None:

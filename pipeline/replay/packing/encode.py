@@ -28,14 +28,8 @@ _CODES = {
     "leave": Code.LEAVE_START,
     "reset": Code.RESET_START,
 }
-
-
 _EVENTS = list(_CODES)
-
-
 _CODE_OF_EVENT = np.array(list(_CODES.values()), dtype=np.int8)
-
-
 _FIRST_WITH_PHASE = _EVENTS.index("dispatch")
 
 

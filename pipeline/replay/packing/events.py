@@ -18,8 +18,6 @@ Column = NDArray[np.signedinteger[Any]]
 
 NO_MURMUR: Final = -2
 """In `Events.murmur`, minus a sticky hash: the hash is in the row, because the key is a digest."""
-
-
 NEVER_DUE: Final = 2**31 - 1
 """In `Events.word`: a delay of 24 days or more."""
 

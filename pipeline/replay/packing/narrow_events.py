@@ -1,7 +1,7 @@
 """Events as they travel and wait to be put in order: each column as narrow as its values allow.
 
-Most columns of a packed batch hold few different numbers that lie close together, and some a single one. They are
-moved and sorted, and wait, in a third of the bytes of those that the replay takes (docs/TRIED.md).
+Most columns of a packed batch hold few different numbers that lie close together, and some a single one. So they need a
+third of the bytes of `Events` while they are exchanged, sorted and merged (docs/TRIED.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class NarrowColumn(NamedTuple):
 
     @property
     def base(self) -> int:
-        """The value that distances are from; those of the words of an ack set may not fit into 8 bytes."""
+        """The value that distances count from; 0 for 8 bytes, which the distances of words of ack sets may exceed."""
         return 0 if self.width == max(_WIDTHS) else self.lowest
 
     def some(self, start: int, stop: int) -> "NarrowColumn":
@@ -75,7 +75,7 @@ class NarrowEvents(NamedTuple):
 
     @property
     def first_seq(self) -> int:
-        """No row has a lower one."""
+        """A lower bound of the seqs."""
         return self.columns[_SEQ].lowest
 
     def some(self, start: int, stop: int) -> "NarrowEvents":
@@ -170,10 +170,7 @@ def decode_events(payload: bytes) -> NarrowEvents:
 
 
 def _with_bytes(columns: Sequence[NarrowColumn]) -> list[tuple[int, int]]:
-    """The numbers and widths of those that are not the same throughout; the widest first.
-
-    So each begins where numbers of its width may.
-    """
+    """The numbers and widths of columns with distances, the widest first: so each is aligned to its width."""
     widths = [(number, width) for number, column in enumerate(columns) if (width := column.width)]
     return sorted(widths, key=lambda item: -item[1])
 

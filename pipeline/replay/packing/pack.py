@@ -65,7 +65,6 @@ COLUMNS = (
     "snapshot",  # as JSON
 )
 
-
 _Owner: TypeAlias = tuple[str, str | None, str | None]
 """Topic, subscription and recorder of the rows of a packed batch, as in `PackedBatch`."""
 

@@ -64,7 +64,7 @@ class PackedBatch(NamedTuple):
 
     @property
     def first_seq(self) -> int:
-        """No row has a lower one."""
+        """A lower bound of the seqs."""
         return self.events.first_seq
 
     def having(self, events: Events, details: Iterable[Detail] = (), published: Published = NOTHING) -> "PackedBatch":
@@ -124,7 +124,7 @@ def merged(batches: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator
 
     Args:
         batches: of one group, ordered by `first_seq`.
-        rows_min: how many should have gathered.
+        rows_min: how many rows to collect before they are passed on.
     """
     waiting: list[NarrowEvents] = []
     details: list[Detail] = []

@@ -32,7 +32,7 @@ class SentByProducer(NamedTuple):
         messages: in them.
         batches: entries of more than one message.
         batches_inspected: those whose keys are recorded.
-        mixed_batches: those with more than one key; messages without one count as a key of its own.
+        mixed_batches: those with more than one key; no key counts as a key too.
         keyless: entries without a key.
         chunked: entries with the sequence id of the producer's entry before.
         first: seq and sequence id (None: not recorded) of the first entry.

@@ -82,8 +82,8 @@ def once(events: NarrowEvents, details: list[_Detail]) -> Once:
 def settings_once(rows: list[SettingsRow], seqs: Column) -> tuple[list[SettingsRow], list[Refused], list[Refused]]:
     """At most one row `settings` of each seq, in their order; the repetitions left out, and those that contradict.
 
-    One that has the seq of a row of another event gives way to it. Rows aside have the place of another row, and those
-    that are put in force again at the beginning of a term have one place.
+    One that has the seq of a row of another event is left out. Rows that are `aside`, or put in force again at the
+    beginning of a term, are all kept: they have the place of another row.
 
     Args:
         rows: in any order.

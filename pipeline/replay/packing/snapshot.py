@@ -1,6 +1,6 @@
 """Snapshots of the broker's statistics: the `stats` rows of the trace (contract 7, TRACE_FORMAT `snapshot`).
 
-It travels as JSON beside the packed events, because there are few of them and nothing in the hot loop reads one.
+They travel as JSON beside the packed events, because there are few of them and nothing in the hot loop reads one.
 """
 
 import json
@@ -14,7 +14,7 @@ _POSITION = re.compile(r"(\d{1,18}):(-?\d{1,18})")
 _STICKY: Final[Mapping[str | None, bool]] = {"STICKY": True, "AUTO_SPLIT": False}
 
 SNAPSHOT_LAG_US: Final = 100_000
-"""How much longer than to their rows effects may take that a snapshot shows, or does not show yet."""
+"""The longest time between the row of an event and its effect in a snapshot."""
 SNAPSHOT_LATE_US: Final = 1_000_000
 """The longest time between the moment at which a snapshot was taken and its row.
 

@@ -1,8 +1,7 @@
 """Packed batches as rows of Spark, in which they are staged and exchanged.
 
-The rows of a trace are read once, in a job of its own, and what becomes of them is staged: packed batches, and beside
-them the counts of the rows read and the different keys. Only then all subscriptions and recorders are known, which the
-replay needs.
+The rows of a trace are read once, in a job of its own, which stages packed batches, the counts of the rows read and the
+different keys. Only then all subscriptions and recorders are known, which the replay needs.
 """
 
 import json

@@ -136,7 +136,7 @@ class _Numbering:
     def terms_within(self, first: int, last: int) -> list[Term]:
         """The terms that missing rows between two seqs may belong to.
 
-        The first row that is there of a term need not be its first: so the next term is one of them.
+        The first recorded row of a term need not be its first row, so the next term is one of them.
         """
         begins, ends = self.term_of(np.array([first, last])).tolist()
         return self.terms[begins : ends + 2]
@@ -160,7 +160,7 @@ class _Numbering:
         return StatsRow(seq, ts_us, json.dumps(values))
 
     def settings(self, row: SettingsRow) -> SettingsRow:
-        """A row with its new numbers; the term that it is in bounds them."""
+        """A row with its new numbers, which stay within its term."""
         term = self._term(row.seq)
         seq, ts_us = self._at(row.seq, row.ts_us)
         begin = term.place(row.seq_begin)

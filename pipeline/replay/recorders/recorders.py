@@ -69,7 +69,7 @@ class Recorders(NamedTuple):
     terms: tuple[Term, ...] = ()
 
     def wrote(self, broker: str | None) -> bool:
-        """Whether rows of a recorder may be those of one of these; rows without a name are those of any."""
+        """Whether rows with this name of a recorder may belong to one of these; rows without a name may to any."""
         return broker is None or self.names == (None,) or broker in self.names
 
     def consumer(self, number: int) -> int:
