@@ -33,7 +33,7 @@ DECIDED = Undecided((), "")
 
 ADOPTED: Final = "snapshot"
 """The change that begins an epoch whose assignment a snapshot shows, because joins or leaves are missing."""
-_BEFORE_ROWS: Final = "the trace does not show in which order the consumers of the first snapshot joined"
+_JOINS_MISSING: Final = "the trace does not show in which order the consumers of the first snapshot joined"
 
 
 @checkpointed("epoch")
@@ -200,7 +200,7 @@ class AssignmentLog:
         if not (selector.adopt(reported) or selector.agrees(reported)):
             return False
         self._selector, self._others, self._complete, self._names = selector, [], True, dict(names)
-        self._begin(ADOPTED, seq, Undecided(doubtful([selector]), _BEFORE_ROWS))
+        self._begin(ADOPTED, seq, Undecided(doubtful([selector]), _JOINS_MISSING))
         return True
 
     def take_closed(self) -> list[Epoch]:

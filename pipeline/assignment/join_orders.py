@@ -256,6 +256,4 @@ class _Paths:
 
     @staticmethod
     def _commute(selector: Selector, one: Change, other: Change) -> bool:
-        if "reset" in (one.kind, other.kind):
-            return False
-        return selector.commute(one, other)
+        return "reset" not in (one.kind, other.kind) and selector.commute(one, other)

@@ -148,7 +148,6 @@ class _Touched:
         self._root = root
         self._orders = orders
         self._changes = changes
-        self._base: Selector | None = None
         self._joined: dict[int, HashRanges] = {}
 
     def by(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -171,7 +170,7 @@ class _Touched:
             # Its ring points depend on how many consumers with its name are connected.
             bases = [self._before(number, leaving) for leaving in (True, False)]
         else:
-            bases = [self._emptiest()]
+            bases = [self._emptiest]
         states = (with_change(base.copy(), change) for base in bases)
         return union(both for state in states for both in owned_by(state.routing(), change.consumer))
 
@@ -187,14 +186,14 @@ class _Touched:
                 state.remove(change.consumer)
         return state
 
+    @cached_property
     def _emptiest(self) -> Selector:
-        if self._base is None:
-            resets = any(other.kind == "reset" for other in self._changes)
-            self._base = self._root.emptied() if resets else self._root.copy()
-            for other in self._changes:
-                if other.kind == "leave":
-                    self._base.remove(other.consumer)
-        return self._base
+        resets = any(other.kind == "reset" for other in self._changes)
+        base = self._root.emptied() if resets else self._root.copy()
+        for other in self._changes:
+            if other.kind == "leave":
+                base.remove(other.consumer)
+        return base
 
     @cached_property
     def _leaving(self) -> HashRanges:

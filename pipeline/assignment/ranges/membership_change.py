@@ -8,7 +8,7 @@ DeclaredRanges: TypeAlias = Sequence[tuple[int, int]]
 
 
 class Change(NamedTuple):
-    """A join with the name and the declared ranges of a consumer, a leave with the same values, or a reset."""
+    """A join or leave with the name and the declared ranges of the consumer, or a reset."""
 
     kind: Literal["join", "leave", "reset"]
     consumer: int

@@ -15,18 +15,18 @@ RangesOfOne: TypeAlias = frozenset[tuple[int, int]]
 """The ranges of one consumer, both ends inclusive."""
 
 RangesByConsumer: TypeAlias = Mapping[int, RangesOfOne]
-"""Those of several, by the number of each."""
+"""The ranges of several consumers, by their numbers."""
 
-# The hashes after the last ring point end here, in what brokers report and in all there are.
+# The range after the last ring point ends here: in reports of brokers, and among all hashes.
 _TAIL_ENDS: Final = (HASH_MAX - 1, HASH_MAX)
 
 
-def report_agrees(reported: RangesOfOne, consumer: int, ranges: Mapping[int, RangesOfOne]) -> bool:
+def report_agrees(reported: RangesOfOne, consumer: int, ranges: RangesByConsumer) -> bool:
     """Whether a report for one consumer agrees with an assignment.
 
     If the consumers of a ring share its points (contract 2.2, rings A and B), brokers report such a range for each of
-    them and the hashes after the last point for none. What shows them otherwise contradicts no owner: a shared range
-    may be missing, and the hashes after the last point may be with a consumer of the first one.
+    them and the hashes after the last point for none. Another report of them contradicts no owner: a
+    shared range may be missing, and the hashes after the last point may be with a consumer of the first one.
 
     Args:
         reported: its ranges.
@@ -88,7 +88,7 @@ class ReportedRanges:
         return tuple(zip(self.starts.tolist(), self.ends.tolist(), self.owners.tolist(), strict=True))
 
     @cached_property
-    def by_consumer(self) -> Mapping[int, RangesOfOne]:
+    def by_consumer(self) -> RangesByConsumer:
         """The ranges of each consumer that has any."""
         found: dict[int, set[tuple[int, int]]] = {}
         for start, end, consumer in self.rows:

@@ -4,7 +4,7 @@ Source: contract 2.1 and 2.2; Pulsar's `ConsistentHashingStickyKeyConsumerSelect
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, Routing
 from dispatch_audit.pipeline.assignment.selectors.contests import Contests
 from dispatch_audit.pipeline.assignment.selectors.ring import Ring
 from dispatch_audit.pipeline.assignment.selectors.ring_points import NameIndexes, ring_points
-from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.assignment.selectors.selector import OwnerOf, Selector
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
@@ -88,7 +88,7 @@ class RingSelector(Selector):
         """The hash ranges, inclusive, that would have another owner if an open pair had joined in the other order."""
         return [reach for point in self._contests.disputed() for reach in self._ring.reach(point)]
 
-    def learn(self, owner_of: Callable[[int, int], int]) -> list[tuple[int, int]]:
+    def learn(self, owner_of: OwnerOf) -> list[tuple[int, int]]:
         """Corrects the owners of disputed points by observations; see `Selector.learn`."""
         learned = []
         for point in list(self._contests.disputed()):
