@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.simulate.state.broker_settings import RATES, Broker
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 from dispatch_audit.pipeline.simulate.state.faults import Faults
 
-# What a recorder looks at (TRACE_FORMAT), as far as the simulation heeds it.
+# Prefixes of the settings that a recorder watches (TRACE_FORMAT) and the simulation uses.
 _WATCHED: Final = (
     "maxUnackedMessagesPer",
     "dispatchThrottling",
@@ -37,7 +37,7 @@ class ChangingSettings:
             self._recorder.changed(0, self._effective())
 
     def change(self, values: Values) -> None:
-        """Policies give settings other values, or take them back (None)."""
+        """Applies what policies of the topic change: new values by name; None returns to that of broker.conf."""
         for name, value in values.items():
             if value is None:
                 self._policies.pop(name, None)
@@ -56,7 +56,7 @@ class ChangingSettings:
         return faulty(broker_settings(self._setup.broker, self._policies), self._setup.faults)
 
     def _effective(self) -> dict[str, int | bool | None]:
-        """The settings as a recorder sees them: of rates that nothing limits it sees that."""
+        """The settings as a recorder sees them; a dispatch rate without a limit is 0."""
         in_force: Mapping[str, object] = {**dict.fromkeys(RATES, 0), **self._setup.broker, **self._policies}
         return {
             name: value
@@ -66,7 +66,7 @@ class ChangingSettings:
 
 
 def faulty(settings: BrokerSettings, faults: Faults) -> BrokerSettings:
-    """The settings with limits as high as a faulty broker takes them for; where there is no limit it stays so."""
+    """The settings with the unacknowledged limits that a faulty broker enforces; no limit stays no limit."""
     per_consumer, per_subscription = settings.unacked_per_consumer, settings.unacked_per_subscription
     return replace(
         settings,

@@ -44,7 +44,7 @@ def config_of(setup: Setup, settings: Settings) -> ReplayConfig:
 
 
 def batches_of(simulation: PartitionSimulation) -> Iterable[pa.RecordBatch]:
-    """Simulates to the end; yields the rows as they come."""
+    """Simulates to the end; yields the rows in batches while it runs."""
     writer = SimulationRowWriter(simulation.workload)
     for log in simulation.logs(_EVENTS_MAX):
         if len(log):
@@ -70,7 +70,7 @@ def judged(
 def judged_tables(
     simulation: PartitionSimulation, settings: Settings, keep: Callable[[pa.RecordBatch], object] = lambda _: None
 ) -> Iterator[tuple[str, Columns]]:
-    """The same as columns, as soon as they are known: the rows of the trace are simulated while they are audited."""
+    """As `judged`, but yields columns as soon as they are known: the audit runs while the rows are simulated."""
     return tables_of(_kept(batches_of(simulation), keep), simulation.workload, config_of(simulation.setup, settings))
 
 

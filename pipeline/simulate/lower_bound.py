@@ -36,10 +36,9 @@ def _done_in_turn(publish_us: _Times, service_us: _Times, keys: _Times) -> _Time
     order = np.argsort(keys, kind="stable")
     group = np.cumsum(np.diff(keys[order], prepend=keys[order[0]]) != 0)
     work_us = np.cumsum(service_us[order])
-    # An entry is done after the work of its key that has come since an entry was published while nothing of the key was
-    # in process; the latest such moment counts.
+    # Entry i of a key is done at the maximum, over its entries j <= i, of publish[j] plus the work of j to i.
     idle_us = publish_us[order] - (work_us - service_us[order])
-    # One running maximum for all keys: those of a later one are above those before.
+    # Values of each key are shifted above those of the keys before it, so that one running maximum serves for all.
     apart_us = group * (np.ptp(idle_us) + 1)
     begun_us: _Times = np.maximum.accumulate(idle_us + apart_us) - apart_us
     return begun_us + work_us

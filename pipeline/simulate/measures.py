@@ -22,7 +22,7 @@ def measures_row(simulation: PartitionSimulation) -> MeasuresRow:
 
     `makespan_s` is the time from the first publish to the last acknowledgement, and `makespan_bound_s` its least value
     (`lower_bound`); `waited_message_s` the time from publishing to the first sending, summed over all messages, up to
-    the end for those that were never sent. `busy_s` of `connected_s` a client processed something.
+    the end for those that were never sent. Of `connected_s`, clients processed something for `busy_s`.
     """
     found = asdict(simulation.progress.measures)
     counters = found["counters"]

@@ -260,16 +260,15 @@ class PartitionSimulation:
 
 
 def _switches(setup: Setup, sticky: bool, out_of_order: bool) -> Switches:
-    """Without draining where the broker has none (contract 3.1), and out of order where the consumers allow that."""
+    """The switches without draining for STICKY consumers (contract 3.1), or as out-of-order delivery needs them."""
     switches = setup.switches
     if out_of_order:
-        reads_ahead_at_tail = not switches.filtered_out_of_order or not switches.look_ahead_needs_backlog
         return replace(
             switches,
             draining=False,
             recently_joined=False,
             replay_order_check=False,
-            look_ahead_needs_backlog=not reads_ahead_at_tail,
+            look_ahead_needs_backlog=switches.filtered_out_of_order and switches.look_ahead_needs_backlog,
         )
     switches = replace(switches, filtered_out_of_order=True)
     return replace(switches, draining=False) if sticky else switches

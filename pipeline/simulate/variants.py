@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profile_for
 from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
-from dispatch_audit.pipeline.simulate.setup import Setup, setup_for
+from dispatch_audit.pipeline.simulate.setup import CONSISTENT_HASHING, Setup, setup_for
 
 _LIMITS = (
     "keySharedLookAheadMsgInReplayThresholdPerConsumer",
     "keySharedLookAheadMsgInReplayThresholdPerSubscription",
 )
-# Selects the dispatcher within a version, so a variant that needs another dispatcher does not take it over.
-_CLASSIC: Final = "subscriptionKeySharedUseClassicPersistentImplementation"
 _VERSIONS: Final[Mapping[str, str]] = {"draining": "4.0.8", "recently_joined": "3.3.2"}
 
 
@@ -50,7 +48,8 @@ class Variant:
         """
         if self.dispatcher not in (None, profile_for(version, broker).dispatcher):
             version = _VERSIONS[self.dispatcher]
-            broker = {name: value for name, value in broker.items() if name != _CLASSIC}
+            # This setting would select the other dispatcher again.
+            broker = {name: value for name, value in broker.items() if name != CLASSIC_SETTING}
         found = profile_for(version, broker).broker(broker)
         limits = {name: value * self.limits for name in _LIMITS if isinstance(value := found.get(name), int)}
         settings = {**broker, **limits, **self.settings}
@@ -63,7 +62,7 @@ DEFAULT_VARIANTS: Sequence[Variant] = (
     Variant("no look-ahead limit", settings=dict.fromkeys(_LIMITS, 0)),
     Variant("hot-key overflow (PIP-474)", "hot_key_overflow"),
     Variant("limit counts per hash", "count_per_hash"),
-    Variant("AutoSplit", dispatcher=None, settings={"subscriptionKeySharedUseConsistentHashing": False}),
+    Variant("AutoSplit", dispatcher=None, settings={CONSISTENT_HASHING: False}),
     Variant("recently joined (3.3)", dispatcher="recently_joined"),
     Variant("last sent position (PIP-282)", "last_sent", "recently_joined"),
 )

@@ -26,7 +26,7 @@ class ClientSettings:
 
 
 class Broker:
-    """The commands of a client, as functions of the broker; each takes the consumer first."""
+    """The commands that a client sends to the broker; each takes the consumer first."""
 
     __slots__ = ("acknowledge", "flow", "redeliver")
 
@@ -74,7 +74,7 @@ class Client:
             messages: the messages in each entry, None: one in each; permits count messages.
             agenda: the agenda of the simulation.
             broker: takes its commands.
-            network_us: time of one way to the broker.
+            network_us: one-way time to the broker.
             random: draws which messages it gives back.
         """
         self.number = number
@@ -117,7 +117,7 @@ class Client:
                 self._broker.acknowledge(self.consumer, done)
 
     def disconnected(self) -> None:
-        """Drops all that was not acknowledged, because its consumer is gone."""
+        """Drops everything that is not acknowledged, because its consumer has left."""
         self.consumer = None
         self._forget()
 
@@ -141,7 +141,7 @@ class Client:
         self.hung, self._hung_at_us = True, self._agenda.now_us
 
     def resume(self) -> None:
-        """Goes on with what was in process, and then with what waited."""
+        """Continues what was in process, and then takes what waited in the queue."""
         if not self.hung:
             return
         self.hung = False

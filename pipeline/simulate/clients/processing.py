@@ -12,7 +12,7 @@ class Processing(ABC):
 
     @abstractmethod
     def start_us(self, position: int, arrival_us: int, service_us: int) -> int:
-        """When a message starts that arrives now; it then occupies its place for `service_us`."""
+        """When a message starts that arrives at `arrival_us`; it then occupies its thread or key for `service_us`."""
 
     @abstractmethod
     def interrupt(self, until_us: int) -> None:
@@ -28,7 +28,7 @@ class Threads(Processing):
         self._free = [0] * threads
 
     def start_us(self, position: int, arrival_us: int, service_us: int) -> int:
-        """When the first thread is free."""
+        """When it has arrived and a thread is free."""
         start_us = max(arrival_us, self._free[0])
         heapreplace(self._free, start_us + service_us)
         return start_us
@@ -55,7 +55,7 @@ class PerKey(Processing):
         self._from_us = 0
 
     def start_us(self, position: int, arrival_us: int, service_us: int) -> int:
-        """When the message before it of its key is done."""
+        """When it has arrived and the previous message of its key is done."""
         key = self._keys[position]
         start_us = max(arrival_us, self._free.get(key, self._from_us))
         self._free[key] = start_us + service_us
@@ -68,7 +68,7 @@ class PerKey(Processing):
 
 
 class AtOnce(Processing):
-    """Every message by itself, as soon as it arrives: recorded acknowledgement delays contain the waiting already."""
+    """Every message as soon as it arrives: recorded acknowledgement delays already contain the waiting."""
 
     __slots__ = ("_from_us",)
 
@@ -76,7 +76,7 @@ class AtOnce(Processing):
         self._from_us = 0
 
     def start_us(self, position: int, arrival_us: int, service_us: int) -> int:
-        """When it arrives."""
+        """When it arrives, but not before the last interruption."""
         return max(arrival_us, self._from_us)
 
     def interrupt(self, until_us: int) -> None:

@@ -47,12 +47,12 @@ class VariantComparison:
     Attributes:
         traffic: the workload or trace, as the caller named it.
         version: of the broker that the traffic names.
-        seed: what decided what is random in the broker.
+        seed: of the broker's random choices.
         partitions: how many were simulated.
         audited: whether what each dispatcher did was audited.
         dispatchers: at least one; the first one is that of the traffic, as given.
         left_out: a sentence for each subscription that could not be simulated.
-        search: the result of a search for the smallest setting without a stall; None: nobody asked.
+        search: the result of a search for the smallest setting without a stall; None: there was none.
     """
 
     traffic: str

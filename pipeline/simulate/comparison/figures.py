@@ -107,7 +107,7 @@ def _backlog(comparison: VariantComparison) -> Figure:
 def _takeaway(comparison: VariantComparison, values: Sequence[int], given: str, best: Literal["fewest", "most"]) -> str:
     found = max(values) if best == "most" else min(values)
     names = [one.name for one, value in zip(comparison.dispatchers, values, strict=True) if value == found]
-    # The lanes have all names.
+    # The lanes show all names.
     under = listed(names) if len(names) < _NAMES else f"{len(names)} of {len(values)} dispatchers"
     return sentence(f"{comparison.given.name}: {given}. The {best}, {found:,}, under {under}")
 
@@ -151,7 +151,7 @@ def _rows(
 
 
 def _times(*series: Series) -> list[int]:
-    """Where steps begin, and where each series ends: up to there a line of steps is drawn."""
+    """The times at which steps begin, and at which each series ends: its line is drawn to that point."""
     ends = {one.until_us for one in series}
     return sorted(ends.union(range(0, max(ends), series[0].step_us)))
 

@@ -39,7 +39,7 @@ class ComparisonPage:
     """What the page says; the template only lays it out.
 
     Attributes:
-        verdict: how bad it is as given, as the page of a run has it for its colours.
+        verdict: of the dispatcher as given, in the words by which the page of a run chooses its colours.
         headline: what happens as given.
         meaning: which of the others keep order and never stall.
         basis: what was simulated, as names and texts.

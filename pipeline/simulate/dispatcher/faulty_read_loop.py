@@ -27,12 +27,12 @@ class FaultyReadLoop(ReadLoop):
     def _start_replay_read(self, candidates: list[int]) -> None:
         if self._loses("replay"):
             self._pending_replay = True
-            self._heal(self._begin_replay_read_anew, (self._reload, candidates))
+            self._heal(self._begin_replay_read_anew, self._reload)
         else:
             super()._start_replay_read(candidates)
 
     def _start_normal_read(self, entries_max: int) -> None:
-        # One that waits at the tail is no read yet.
+        # A read that waits at the tail has not begun.
         if self._state.cursor.has_more and self._loses("normal"):
             self._heal(self._begin_normal_read_anew, (self._reload, entries_max))
         else:
@@ -54,8 +54,7 @@ class FaultyReadLoop(ReadLoop):
         if reload == self._reload:
             super()._start_normal_read(entries_max)
 
-    def _begin_replay_read_anew(self, asked: tuple[int, list[int]]) -> None:
-        reload, _ = asked
+    def _begin_replay_read_anew(self, reload: int) -> None:
         if reload == self._reload:
             self._pending_replay = False
             self.read_more()

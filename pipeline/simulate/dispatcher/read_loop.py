@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherSt
 
 
 class _Result(NamedTuple):
-    """The result of a read on its way to the dispatch; `reload` is the dispatcher that it belongs to."""
+    """The result of a read before its dispatch; `reload` counts the dispatchers before the one that read it."""
 
     entries: list[int]
     replay_read: bool
@@ -41,7 +41,7 @@ class ReadLoop:
         self._pending_normal = False
         self._pending_replay = False
         self._send_in_progress = False
-        # Results that wait for their dispatch, for `busy`: the flag forgets them when any dispatch ends.
+        # Results that wait for their dispatch: `_send_in_progress` does not tell, because any dispatch clears it.
         self._results: list[_Result] = []
         self._calls = 0
         self._first_in_replay: int | None = None
@@ -126,7 +126,7 @@ class ReadLoop:
         if self._pending_replay:
             return 0
         if state.delayed is not None and not self._sender.skip_next_replay:
-            # What is due enters replay without its hash (4.3), but for the one read that passes replay (4.2, step 6).
+            # Due entries enter replay without a hash (4.3), except at the one read that skips replay (4.2, step 6).
             for position in state.delayed.take_due(entries_max):
                 if position > state.cursor.mark_delete:
                     state.replay.add(position)
@@ -161,7 +161,7 @@ class ReadLoop:
         state.agenda.after(state.draw_read_us(), self._ledger_done, (entries_max, self._reload))
 
     def _ledger_done(self, asked: tuple[int, int]) -> None:
-        """The read position moves on now, before the dispatch: a consumer that joins in between sees it (F1)."""
+        """Moves the read position before the dispatch: a consumer that joins in between sees the new one (F1)."""
         entries_max, reload = asked
         if reload != self._reload:
             return
@@ -170,7 +170,7 @@ class ReadLoop:
             return
         entries = self._state.cursor.read(entries_max)
         if not entries:
-            # All that was left is acknowledged: the read waits at the tail.
+            # All entries up to the tail are acknowledged: the read waits there.
             self.parked = entries_max
             return
         self._state.normal_in_flight = entries[0]
@@ -216,11 +216,11 @@ class ReadLoop:
             self._requests.after_backoff()
 
     def _written(self, _: object) -> None:
-        # A read that is queued already is the same one.
+        # A read that is already queued serves for this one too.
         if not self._requests.queued and self._state.switches.reads_after_writes:
             self.read_more()
 
-    # --- everything anew ---------------------------------------------------------------------------------------------
+    # --- clean-ups, rewinds and reloads ------------------------------------------------------------------------------
 
     def _mark_delete_has_moved(self, moved: bool) -> None:
         """Asks for a clean-up and a read, in versions that do so at every move of mark-delete (contract 3.11)."""
@@ -231,23 +231,23 @@ class ReadLoop:
             self.unblocked()
 
     def cancel_normal_read(self) -> None:
-        """The last consumer has left: a parked read is cancelled, one in flight is dropped when the next has joined."""
+        """Cancels a parked read when the last consumer has left; a read in flight is dropped after the next join."""
         if self.parked:
             self.parked, self._pending_normal = 0, False
 
     def rewind_at_join(self) -> None:
-        """The first consumer joins: the cursor goes back to mark-delete, now or after the read in flight."""
+        """Rewinds the cursor to mark-delete when the first consumer joins: at once, or after the read in flight."""
         if self._pending_normal:
             self.rewind_pending = True
         else:
-            # What waits for its dispatch is read once more (contract 3.5: only a read in flight is dropped).
+            # Results that wait for their dispatch are read again (contract 3.5: only a read in flight is dropped).
             for result in self._results:
                 self._state.overlapped.update(result.entries)
             self._state.cursor.rewind()
             self.rewind_pending = False
 
     def reload(self) -> None:
-        """A new dispatcher: results in flight belong to the old one."""
+        """Starts as a new dispatcher: results in flight belong to the old one and are dropped."""
         self._reload += 1
         self._state.normal_in_flight = NEVER
         self.rewind_pending = self._pending_normal = self._pending_replay = self._send_in_progress = False

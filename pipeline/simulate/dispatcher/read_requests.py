@@ -13,7 +13,7 @@ class ReadRequests:
     """
 
     def __init__(self, state: DispatcherState, read_more: Callable[[], None]) -> None:
-        """Takes what begins a read, if there is reason to."""
+        """Takes the function that begins a read if there is reason to."""
         self._state = state
         self._read_more = read_more
         self._scheduled = False

@@ -9,7 +9,7 @@ class Sender:
 
     Attributes:
         processed: entries that the last dispatch grouped.
-        skip_next_replay: whether the next read passes replay once, to look ahead.
+        skip_next_replay: whether the next read skips replay once, to look ahead.
         skip_next_backoff: whether the next read follows without a backoff.
     """
 
@@ -63,7 +63,7 @@ class Sender:
         return not self._sent
 
     def _discard(self, entries: list[int], replay_read: bool) -> None:
-        """Sends nothing, because an older entry waits in replay; what was read from there still does."""
+        """Discards a result because an older entry entered replay; entries of a replay read are still in replay."""
         counters = self._state.counters
         counters.discarded += 1
         counters.entries_wasted += len(entries)
@@ -114,10 +114,9 @@ class Sender:
         # What the guard refuses was charged before, and is not given back (contract 3.7).
         consumer.sent(len(positions), messages)
         state.total_permits -= messages
-        # Also what is sent ends the block where the limit was raised meanwhile; a read follows in any case.
+        # Sending too ends the block if the limit was raised meanwhile; a read follows in any case.
         state.count_unacked(messages)
-        if state.rates is not None:
-            self._charge(positions, messages)
+        self._charge(positions, messages)
         for position in refused:
             state.counters.guarded += 1
             state.wait_in_replay(position)

@@ -1,7 +1,7 @@
-"""The log of a simulation: what a recorder would have seen, as integers until it is asked for.
+"""The log of a simulation: what a recorder would have seen, as integers until rows are made of it.
 
-A simulated dispatch is one action, so its start and its end are two rows of one moment. Four numbers an event, and
-no object: a simulation has millions of them.
+A simulated dispatch is one action, so its start and its end are two rows of one moment. An event is five numbers, not
+an object: a simulation has millions of them.
 """
 
 from array import array
@@ -91,7 +91,7 @@ class EventLog:
         self._extend((STATS, now_us, -1, 0, self._text(snapshot)))
 
     def settings(self, now_us: int, settings: str, when: int) -> None:
-        """Logs the settings that the recorder saw, as JSON; `when` says whether and since when they are others."""
+        """Logs the settings that the recorder saw, as JSON; `when` is one of the three constants above."""
         self._extend((SETTINGS, now_us, -1, when, self._text(settings)))
 
     def take(self) -> tuple["array[int]", list[str]]:

@@ -92,7 +92,7 @@ class SimulationRowWriter:
         begins = ~command | (extra == 1)
         both = _BOTH_PHASES[kind]
         for leave in np.flatnonzero(kind == kinds.LEAVE).tolist():
-            # A leave that the broker made has no end.
+            # A leave by the broker has no end row.
             both[leave] = texts[extra[leave]] != _CLOSED_BY_BROKER
         of_event = np.where(both, 2, 1) * begins
         of_event[(kind == kinds.SETTINGS) & (position == kinds.LOOKED_AT)] = 0

@@ -55,7 +55,7 @@ class SettingsRows:
         """The rows, in order.
 
         Args:
-            looks: the settings as JSON, and one of the three of `event_log`, for each event of a part of a log.
+            looks: for each event of a part of a log, the settings as JSON, and `when` of `EventLog.settings`.
             seqs: the seq of the last row before each event.
         """
         rows: list[SimulatedSettings] = []

@@ -45,7 +45,7 @@ class DrainingPolicy(DispatcherPolicy):
             if room > 0:
                 rooms[owner] = room
                 heads.extend((queue.first, 0, queue, owner) for queue in queues.values())
-        # Entries without a hash are taken without a question.
+        # Entries without a hash are taken whether or not anybody has permits for them.
         if not rooms and not replay.bare:
             return []
         heads.extend((position, 0, None, NOBODY) for position in replay.bare[:entries_max])
@@ -122,7 +122,7 @@ class DrainingPolicy(DispatcherPolicy):
                     room = state.by_number[owner].available()
                     rooms[owner] = room
                 if room > 0:
-                    # A normal read passes nothing of the hash that waits; of a replay read it is the first itself.
+                    # A normal read must not pass an entry of the hash that waits in replay.
                     if (
                         (not replay_read and switches.replay_order_check and sticky_hash in replay.by_hash)
                         or (draining.by_hash and draining.should_block(owner, sticky_hash))

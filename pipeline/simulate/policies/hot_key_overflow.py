@@ -164,7 +164,7 @@ class HotKeyOverflowPolicy(DrainingPolicy):
             elif position < (hot.queue[0] if hot.queue else hot.written_up_to):
                 # A leaver gave it back, or the cursor rewound: it is older than all that the ledger has to send.
                 others.append(position)
-            elif position > hot.written_up_to and self._is_next(position, replay_read):
+            elif position > hot.written_up_to and self._is_next(position, hot.written_up_to, replay_read):
                 hot.written_up_to = position
                 diverted.append(position)
             else:
@@ -175,18 +175,14 @@ class HotKeyOverflowPolicy(DrainingPolicy):
         grouped = super().group(others, replay_read) if others else Grouped({}, look_ahead=False)
         return grouped._replace(diverted=len(diverted), look_ahead=grouped.look_ahead and not diverted)
 
-    def _is_next(self, position: int, replay_read: bool) -> bool:
+    def _is_next(self, position: int, written_up_to: int, replay_read: bool) -> bool:
         """Whether no entry of the hash waits in replay that would be written later than this one."""
         queue = self.state.replay.by_hash.get(self.state.hashes[position])
         if queue is None:
             return True
         waiting = (older for older in queue if older not in self._writing)
         # A replay read contains the oldest of them; what it contains is written in its order.
-        return replay_read and next((older for older in waiting if older > self._floor(position)), position) >= position
-
-    def _floor(self, position: int) -> int:
-        """The last entry of the hash of an entry that was written."""
-        return self.hot[self.state.hashes[position]].written_up_to
+        return replay_read and next((older for older in waiting if older > written_up_to), position) >= position
 
     def _written(self, positions: list[int]) -> None:
         """Acknowledges entries at the cursor and takes them out of replay, because the ledger has them."""
@@ -251,12 +247,12 @@ class HotKeyOverflowPolicy(DrainingPolicy):
         hot.written_up_to = max(hot.written_up_to, position)
 
     def sought(self) -> None:
-        """The proposal does not say what a seek does; here the ledger is dropped, or its entries would come twice."""
+        """Drops the ledger, whose entries would be sent twice; the proposal does not say what a seek does."""
         self.holds.clear()
         self.hot.clear()
 
     def cleared(self) -> None:
-        """Marks what the ledger has and nobody acknowledged to be sent again, because the last consumer has left."""
+        """Marks unacknowledged entries of the ledger to be sent again, because the last consumer has left."""
         super().cleared()
         self._generation += 1
         self._writing.clear()

@@ -12,7 +12,7 @@ class Grouped(NamedTuple):
 
     Attributes:
         by_consumer: the entries to send, by the number of the consumer, ascending within each.
-        look_ahead: whether the next read should pass replay once and read on.
+        look_ahead: whether the next read should skip replay once and be a normal read.
         diverted: entries that went elsewhere, neither to a consumer nor to replay.
     """
 

@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherSt
 
 
 class RecentlyJoinedPolicy(DispatcherPolicy):
-    """A newcomer gets nothing from its position on until mark-delete has come there; nothing drains.
+    """A newcomer is sent nothing from its position on until mark-delete has reached it; nothing drains.
 
     There is no look-ahead limit and no backoff, and an undeliverable head of replay blocks what comes after it (6.2).
 
@@ -24,7 +24,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
         self.recently: dict[int, Consumer] = {}
 
     def replay_candidates(self, entries_max: int) -> list[int]:
-        """Of the first entries of replay those whose consumer may have them; nothing after them is considered (F6)."""
+        """Takes, of the first entries of replay, those that their owner may be sent; it looks no further (F6)."""
         state, replay = self.state, self.state.replay
         lowest = replay.lowest(entries_max)
         if not lowest:
@@ -55,7 +55,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
         )
 
     def group(self, entries: list[int], replay_read: bool) -> Grouped:
-        """Gives each consumer the leading part of its entries that it may have; the rest goes to replay."""
+        """Gives each consumer the leading part of its entries that it may be sent; the rest goes to replay."""
         state = self.state
         by_owner: dict[int, list[int]] = {}
         for position in entries:
@@ -75,7 +75,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
         return Grouped(groups, look_ahead=not groups and not self.recently)
 
     def joined(self, consumer: Consumer, before: dict[int, int]) -> None:
-        """A newcomer is recently joined if it is not alone and an entry that was read is not acknowledged."""
+        """Marks a newcomer as recently joined if it is not alone and an entry that was read is not acknowledged."""
         state = self.state
         consumer.joined_at = self.position_at_join()
         # The cursor's count (6.1) goes from mark-delete to the read position, which it includes, published or not
@@ -88,7 +88,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
                 self.recently = {consumer.number: consumer, **self.recently}
 
     def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
-        """Removes a leaver from the list; a consumer that is left alone may have everything."""
+        """Removes a leaver from the list; clears the list if one consumer remains."""
         self.recently.pop(consumer.number, None)
         if len(self.state.consumers) == 1:
             self.recently.clear()
@@ -111,7 +111,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
         return position < limit
 
     def is_released(self, consumer: Consumer) -> bool:
-        """Whether mark-delete has come to where the consumer joined."""
+        """Whether mark-delete has reached the position at which the consumer joined."""
         return consumer.joined_at <= self.state.cursor.mark_delete + 1
 
     def release(self) -> bool:
@@ -168,19 +168,18 @@ class LastSentPolicy(RecentlyJoinedPolicy):
         self._sent_at_join: dict[int, frozenset[int]] = {}
 
     def sent(self, entries: list[int]) -> None:
-        """Moves the last sent position on."""
-        above = self._above
-        above.update(position for position in entries if position > self._last_sent)
+        """Advances the last sent position."""
+        self._above.update(position for position in entries if position > self._last_sent)
         self._advance()
 
     def joined(self, consumer: Consumer, before: dict[int, int]) -> None:
-        """Notes what was sent."""
+        """Notes which entries were sent before the consumer joined."""
         self._advance()
         super().joined(consumer, before)
         self._sent_at_join[consumer.number] = frozenset(self._above)
 
     def cleared(self) -> None:
-        """The cursor rewinds: what is sent is counted from mark-delete on."""
+        """Restarts the last sent position at mark-delete, to which the cursor rewinds."""
         super().cleared()
         self._last_sent = self.state.cursor.mark_delete
         self._above.clear()
@@ -195,7 +194,7 @@ class LastSentPolicy(RecentlyJoinedPolicy):
         return position < limit or position in self._sent_at_join[consumer.number]
 
     def _advance(self) -> None:
-        """Passes what was sent, and what an acknowledgement has passed."""
+        """Moves the last sent position past entries that were sent or are acknowledged."""
         above, acked = self._above, self.state.cursor.acked
         self._last_sent = max(self._last_sent, self.state.cursor.mark_delete)
         while (following := self._last_sent + 1) in above or acked[following]:

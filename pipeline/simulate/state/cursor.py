@@ -61,7 +61,7 @@ class Cursor:
         return found
 
     def nth_unacknowledged(self, number: int) -> int:
-        """The entry with which this many entries above mark-delete are not acknowledged; the last one if fewer are."""
+        """The unacknowledged entry with this number above mark-delete, from 1; the last entry if there are fewer."""
         at = self.mark_delete
         for _ in range(number):
             at = self.acked.find(0, at + 1, self.end)
@@ -81,7 +81,11 @@ class Cursor:
         acked[position] = 1
         self.acknowledged += 1
         if position == self.mark_delete + 1:
-            return self._advance(position)
+            if acked[position + 1]:
+                position = acked.find(0, position + 1) - 1
+                self.ranges -= 1
+            self.mark_delete = position
+            return True
         # It may join the range before it, the range after it, or both.
         self.ranges += 1 - acked[position - 1] - acked[position + 1]
         self.ranges_peak = max(self.ranges_peak, self.ranges)
@@ -92,12 +96,10 @@ class Cursor:
         if position <= self.mark_delete:
             return False
         first = self.mark_delete + 1
-        # A range that begins right after the position joins what mark-delete passes too.
+        # Mark-delete also passes a range that begins right after the position, or goes on after it.
         self.ranges -= _ranges_in(self.acked, first, position + 1)
         self.acknowledged += self.acked.count(0, first, position + 1)
         self.acked[first : position + 1] = b"\1" * (position + 1 - first)
-        # A range that goes on after the position is part of what mark-delete passes now.
-        self.mark_delete = position
         at = self.acked.find(0, position + 1)
         self.mark_delete = at - 1
         self.read_position = max(self.read_position, at)
@@ -124,14 +126,6 @@ class Cursor:
         self.acknowledged -= self.acked.count(1, at)
         self.acked[at:] = bytes(len(self.acked) - at)
         self.ranges = min(self.ranges, kept)
-
-    def _advance(self, position: int) -> bool:
-        acked = self.acked
-        if acked[position + 1]:
-            position = acked.find(0, position + 1) - 1
-            self.ranges -= 1
-        self.mark_delete = position
-        return True
 
 
 def _ranges_in(acked: bytearray, first: int, last: int) -> int:

@@ -92,7 +92,7 @@ class DelayedEntries:
         due_us = self._waiting[0][0]
         if due_us == self._target_us:
             return
-        # The timer that runs is cancelled. Of entries that are due the next read knows, whenever it comes.
+        # The running timer is cancelled. Entries that are already due need none: the next read takes them.
         self._timer, self._target_us = self._timer + 1, NOT_DELAYED
         if due_us >= self._agenda.now_us:
             self._target_us = due_us

@@ -53,12 +53,11 @@ class Switches:
 def switches_of(profile: Profile) -> Switches:
     """The switches of a release."""
     draining = profile.dispatcher == "draining"
-    cleans_up = profile.mark_delete_releases == "any"
     return Switches(
         # 4.0.0 to 4.0.2 lack it, and only they have the exception for it (#23870).
         per_read_blocked_hashes="E8" not in profile.exceptions,
         eager_return=profile.draining_return == "eager",
-        clean_up_in_read_loop=cleans_up,
+        clean_up_in_read_loop=profile.mark_delete_releases == "any",
         look_ahead_needs_backlog=draining and profile.look_ahead_at_the_end != "any",
         filtered_out_of_order=not draining or profile.look_ahead_at_the_end == "none",
         # E7 is permitted where the guard is missing.

@@ -1,8 +1,8 @@
 """Takes a workload from a recorded trace: what was published when, who joined and left, how long messages took.
 
 The broker's part is left out: which consumer was sent what, and when. By default a client takes each message as soon as
-it arrives, and keeps it for as long as in the recording. If flow rows show that it takes fewer than it is sent, so many
-are in process at a time, and the processing of the next one begins when one of them is done.
+it arrives, and keeps it for as long as in the recording. If flow rows show that it takes fewer than it is sent, it
+processes that many at a time.
 
 Source: TRACE_FORMAT, "Columns".
 """
@@ -121,33 +121,31 @@ def workload_from(rows: pa.Table, profile: Profile, timing: Timing) -> Partition
     if reason is not None:
         raise UsageError(reason, "simulate another subscription, or record this one from its first join on")
     entries, consumers, actions = _collect(rows.select(COLUMNS).to_pylist(), timing)
-    topic = next(iter(rows["topic"].to_pylist()), "")
     positions = sorted(entries)
-    start_us = min(row_us for row_us in (rows["ts_us"][0].as_py(), entries[positions[0]].publish_us)) - 1000
+    start_us = min(rows["ts_us"][0].as_py(), entries[positions[0]].publish_us) - 1000
     found = [entries[position] for position in positions]
     keys = _keys([entry.row for entry in found], profile)
     names = sorted(set(keys))
     number_of = {name: number for number, name in enumerate(names)}
     numbers = sorted(consumers)
-    subscription = next(name for name in rows["subscription"].to_pylist() if name)
-    out_of_order = any(rows["allow_out_of_order"].to_pylist())
-    end_us = rows["ts_us"][-1].as_py() - start_us + _SETTLE_US
     return PartitionWorkload(
-        topic=topic,
-        subscription=subscription,
+        topic=rows["topic"][0].as_py(),
+        subscription=next(name for name in rows["subscription"].to_pylist() if name),
         publish_us=_ascending([entry.publish_us - start_us for entry in found]),
         keys=[number_of[key] for key in keys],
         key_bytes=names,
         clients=[_plan(consumers[number], consumers) for number in numbers],
-        actions=sorted([*_lives(numbers, consumers, start_us), *_shifted(actions, start_us)], key=_time),
-        end_us=end_us,
+        actions=sorted(
+            [*_lives(numbers, consumers, start_us), *_shifted(actions, start_us)], key=lambda action: action.at_us
+        ),
+        end_us=rows["ts_us"][-1].as_py() - start_us + _SETTLE_US,
         start_us=start_us,
         messages=[entry.row["batch_size"] or 1 for entry in found],
         sizes=[entry.row["size_bytes"] or 0 for entry in found],
         service_us=[entry.service_us for entry in found],
         positions=positions,
         reconnects=False,
-        allow_out_of_order=out_of_order,
+        allow_out_of_order=any(rows["allow_out_of_order"].to_pylist()),
     )
 
 
@@ -185,7 +183,7 @@ def _collect(rows: Sequence[Row], timing: Timing) -> tuple[dict[Position, _Entry
 def _join(row: Row, consumers: dict[int, _Consumer]) -> None:
     known = consumers.setdefault(row["consumer"], _Consumer(row["consumer_name"] or f"consumer-{row['consumer']}"))
     known.ranges = tuple((part["start"], part["end"]) for part in row["ranges"] or ())
-    # Of two rows the later one: the consumer is certainly there.
+    # The later of two rows: by then the consumer has joined for certain.
     known.joined_us = row["ts_us"]
 
 
@@ -244,8 +242,8 @@ def _lives(numbers: Sequence[int], consumers: Mapping[int, _Consumer], start_us:
         if consumer.sent and not consumer.delays_us:
             actions.append(Action(consumer.joined_us - start_us, "hang", client))
         if consumer.left_us is not None and consumer.reason != _CLOSED_BY_BROKER:
-            kind = "close" if consumer.reason == "close_consumer" else "crash"
-            actions.append(Action(consumer.left_us - start_us, "close" if kind == "close" else "crash", client))
+            closed = consumer.reason == "close_consumer"
+            actions.append(Action(consumer.left_us - start_us, "close" if closed else "crash", client))
     return actions
 
 
@@ -253,12 +251,8 @@ def _shifted(actions: Sequence[Action], start_us: int) -> list[Action]:
     return [Action(action.at_us - start_us, action.kind) for action in actions]
 
 
-def _time(action: Action) -> int:
-    return action.at_us
-
-
 def _ascending(times: Sequence[int]) -> list[int]:
-    """The times with none before the one before it: positions order entries, and rows come from several threads."""
+    """The times, each raised to the one before it: positions order entries, but several threads record them."""
     found, latest = [], 0
     for at in times:
         latest = max(latest, at)
