@@ -150,7 +150,7 @@ def _refuse_outside(at_us: int, run: AuditedRun, first_us: int | None, last_us: 
     """Refuses a moment before the first row or after the last one, for which the tables have no rows.
 
     Raises:
-        UsageError: it is one.
+        UsageError: the moment is outside.
     """
     if first_us is not None and last_us is not None and not first_us <= at_us <= last_us:
         raise UsageError(

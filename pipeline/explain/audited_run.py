@@ -94,7 +94,7 @@ def finding_with(tables: Tables, finding_id: str) -> Row:
     """
     if not _ID.fullmatch(finding_id):
         raise UsageError(f"{finding_id} is no id of a finding", "ids are the 12 hex digits in violations.finding_id")
-    if "finding_id" not in (_columns(tables, "violations")):
+    if "finding_id" not in _columns(tables, "violations"):
         raise UsageError(f"{tables.target}: the findings have no ids yet", "audit again with this version")
     found = tables.query("violations", every_column(tables, "violations"), f"WHERE finding_id = '{finding_id}'")
     if not found:

@@ -1,4 +1,4 @@
-"""Delta debugging: the smallest part of some units that still has a property.
+"""Delta debugging: a part of some units that still has a property, and of which no unit can be left out.
 
 Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), ddmin by complements.
 """
@@ -11,7 +11,7 @@ Unit = TypeVar("Unit")
 
 
 def minimized(units: Sequence[Unit], holds: Callable[[Sequence[Unit]], bool]) -> list[Unit]:
-    """Returns units of which none can be left out alone: without any of them the property is lost.
+    """Returns units that have the property, and lose it without any one of them.
 
     Args:
         units: they have the property together.

@@ -163,7 +163,7 @@ class _InOrder:
             of_named = [row for row in changes if self._consumer[row] in named or self._event[row] == "settings"]
             for members in (of_named, changes):
                 yield from (sorted({*of_hash_until[-number:], *members}) for number in _LAST)
-            # What the broker had read, for instance, shows in dispatches of other hashes.
+            # Rows of other hashes may be needed: their dispatches show, for instance, what the broker had read.
             for number in _LAST_OF_ALL:
                 yield sorted({*of_hash_until, *changes, *until[-number:].tolist()})
             of_broker = np.array([event in ("stats", "flow") for event in self._event])

@@ -12,8 +12,8 @@ from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEven
 
 Row = Mapping[str, Any]
 
-# The side of a row with two at which its effect is shown: a dispatch is pending once it is decided, the others have
-# happened once they are done (TRACE_FORMAT, "Phases").
+# Events with a start and an end row whose effect is shown at the start: a dispatched entry is pending from then on;
+# others take effect by their end (TRACE_FORMAT, "Phases").
 _SHOWN_AT_START: Final = ("dispatch",)
 _MEMBERSHIP: Final = ("join", "leave", "reset")
 
@@ -78,7 +78,7 @@ def _lost(row: Row) -> object:
 
 
 def _folded(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps without the second side of each event, or without the first, by what it shows."""
+    """Returns one step for the start and end row of an event: the row at which its effect is shown."""
     begun: dict[object, Step] = {}
     shown = {step.place: step for step in steps}
     for step in steps:
@@ -119,10 +119,9 @@ def with_states(steps: Iterable[Step], seen: Mapping[int, SeenHash], numbers: Ma
     """
     shown: list[Step] = []
     for step in steps:
-        after = seen.get(shown_at(step))
         if step.of_membership and not step.offending and not _concerns(step, seen, numbers):
             continue
-        shown.append(replace(step, state=after))
+        shown.append(replace(step, state=seen.get(shown_at(step))))
     return shown
 
 

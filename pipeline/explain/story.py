@@ -37,7 +37,7 @@ class Middle:
         seq: the row; None: `ts_us` decides.
         ts_us: a moment; None: the beginning of the hash.
         offending: whether the row completes a finding.
-        ends_wait: whether it ends a wait, which the state in front of it describes.
+        ends_wait: whether the row ends a wait; the story then shows the state before it.
     """
 
     broker: str | None = None
@@ -58,7 +58,7 @@ class Story:
         middle: the place that the story is about.
         middle_us: its time.
         at_middle: the state of the hash after that place, or before it; None: the story is about no hash.
-        before: whether it is the one before.
+        before: whether `at_middle` is the state before the place.
         steps: in their order.
         total: the number of rows that concern the hash, steps or not.
         found: the rows of `violations` of the replay.
@@ -108,11 +108,11 @@ def story_of(
         key: the key, for whoever reads the story.
     """
     concerned = events.in_general() if sticky_hash is None else events.of_hash(sticky_hash)
-    # What the dispatcher knew of any hash ends at a gap, and settings hold for every hash.
+    # A gap and a change of settings concern every hash.
     of_all = [*(gap.seq for gap in events.gaps), *(seq for seq, names in events.settings_changed.items() if names)]
     places = np.unique([*events.events.seq[concerned].tolist(), *of_all]).astype(np.int64)
     at = _place_of(middle, places, events)
-    chosen = [*_around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()]
+    chosen = _around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()
     changes = _changes_between(events, chosen, at, to_the_end=chosen[-1:] == places[-1:].tolist())
     offending, shown = at if middle.offending else None, at - middle.ends_wait
     steps = steps_at(events, rows, {*chosen, *changes} | ({at} if middle.offending else set()), offending)
@@ -139,7 +139,7 @@ def story_of(
 
 
 def refused_places(rows: Iterable[Mapping[str, Any]], events: SubscriptionEvents) -> frozenset[int]:
-    """Returns the places of rows that the replay refused, but not of those whose seq another row has too."""
+    """Returns the places of refused rows, except those whose seq a good row has too."""
     return frozenset(
         events.place(row.get("broker") or None, row["seq"])
         for row in rows
@@ -164,14 +164,14 @@ def _time_of(events: SubscriptionEvents, place: int) -> int:
 
 
 def _around(places: NDArray[np.int64], at: int, number: int) -> NDArray[np.int64]:
-    """The places nearest to one by their rank, about as many on each side as there are."""
+    """The `number` places nearest to one by rank, half of them on each side where there are enough."""
     middle = int(np.searchsorted(places, at))
     first = max(min(middle - number // 2, places.size - number), 0)
     return places[first : first + number]
 
 
 def _changes_between(events: SubscriptionEvents, chosen: Sequence[int], at: int, *, to_the_end: bool) -> list[int]:
-    """The places of membership rows among the chosen ones, and of the last ones before them: they made the owner."""
+    """The places of membership rows among the chosen ones, and of the last before them, which decide the owner."""
     first, last = (min(chosen[0], at), max(chosen[-1], at)) if chosen else (at, at)
     if to_the_end and events.membership:
         last = max(last, events.membership[-1].seq)

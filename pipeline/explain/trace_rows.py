@@ -54,8 +54,8 @@ def all_rows(trace: Trace, spark: SparkSession | None = None) -> pa.Table:
     return _read(trace, None, spark)
 
 
-def of_group(rows: pa.Table, group: Group) -> pa.Table:
-    """The rows of a subscription and the publishes of its topic among `all_rows`."""
+def of_group(rows: pa.Table | pa.RecordBatch, group: Group) -> pa.Table | pa.RecordBatch:
+    """The rows of a subscription and the publishes of its topic."""
     return rows.filter(_concerns(rows["topic"], rows["subscription"], rows["event"], group))
 
 
@@ -71,15 +71,11 @@ def _read(trace: Trace, group: Group | None, spark: SparkSession | None) -> pa.T
 def _rows_of(parts: Iterator[Part], group: Group | None) -> Iterator[pa.RecordBatch]:
     for part in parts:
         for found in part.read(_SCHEMA.names, _ROWS):
-            rows = found.good if group is None else _of_group(found.good, group)
+            rows = found.good if group is None else of_group(found.good, group)
             if rows.num_rows:
                 yield pa.record_batch(
                     [rows.column(name).cast(_SCHEMA.field(name).type) for name in _SCHEMA.names], _SCHEMA
                 )
-
-
-def _of_group(rows: pa.RecordBatch, group: Group) -> pa.RecordBatch:
-    return rows.filter(_concerns(rows.column("topic"), rows.column("subscription"), rows.column("event"), group))
 
 
 def _concerns(topic: _Column, subscription: _Column, event: _Column, group: Group) -> _Column:
