@@ -76,7 +76,7 @@ def worse(tones: Iterable[Tone]) -> Tone:
 
 
 def impossible_counters(run: RunSummary) -> int:
-    """Returns how many counters of the broker are reported that cannot be."""
+    """Returns the number of findings on impossible counters of the broker."""
     return sum(counts.findings["info"] for counts in run.rules if counts.rule == _IMPOSSIBLE)
 
 
@@ -141,9 +141,9 @@ def held_back(run: RunSummary) -> int:
 
 
 def _with_held_back(run: RunSummary, text: str, number: int, one: str, many: str, without: str) -> str:
-    """Adds how many are held back (`one` or `many`), or says only that if the text is `without`.
+    """Adds how many `one` or `many` are held back, or says only that if the text is `without`.
 
-    A window sees nothing yet in rows that wait for later ones, so it says too that it has not judged its last minute.
+    If nothing is held back, it still says that the next window judges the last minute of this one.
     """
     if not number:
         return f"{text}; the next window judges the last minute of this one" if run.is_continued else text
@@ -225,19 +225,19 @@ def _expected(of: Iterable[SubscriptionAnswers]) -> str:
 
 
 def _progress_tone(run: RunSummary) -> Tone:
-    """How good the answer on progress is, with the findings that its word does not say."""
+    """The tone of the answer on progress, which is worse if `_besides` has findings."""
     found: Tone = "bad" if _found(_unsaid(run), "violation") else "careful" if _besides(run) else "good"
     return worse((_PROGRESS_TONE[run.progress], found)) if run.progress else found
 
 
 def _unsaid(run: RunSummary) -> list[RuleCounts]:
-    """The rules that no word of the answers says: on limits, on what the broker reports, and on settings."""
+    """The rules that no answer covers: on limits, on what the broker reports, and on settings."""
     rules = [counts for counts in run.about("progress") if counts.rule not in STUCK]
     return [*rules, *(counts for counts in run.rules if counts.rule == _MISCLAIMED)]
 
 
 def _besides(run: RunSummary) -> str:
-    """The findings of these rules as clauses, and counters of the broker that cannot be."""
+    """The findings of the rules of `_unsaid` as clauses, and the number of impossible counters."""
     severities: tuple[Severity, ...] = ("violation", "known_bug", "not_provable")
     found = [_found(_unsaid(run), severity) for severity in severities]
     if number := impossible_counters(run):

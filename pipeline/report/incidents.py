@@ -66,7 +66,7 @@ class Incident:
 
     @cached_property
     def remedies(self) -> tuple[str, ...]:
-        """What helps, each way out once."""
+        """What helps, each remedy once."""
         return tuple(dict.fromkeys(finding.remedy for finding in self.findings if finding.remedy))
 
     @cached_property
@@ -76,7 +76,7 @@ class Incident:
 
 
 def incidents(findings: Iterable[Finding]) -> list[Incident]:
-    """Returns the incidents, each where its first finding stood."""
+    """Returns the incidents in the order of their first findings."""
     by_cause: dict[Hashable, list[Finding]] = {}
     for finding in findings:
         by_cause.setdefault(_cause(finding), []).append(finding)
@@ -84,7 +84,7 @@ def incidents(findings: Iterable[Finding]) -> list[Incident]:
 
 
 def _cause(finding: Finding) -> Hashable:
-    # A stall of the whole subscription is something else than one of a hash.
+    # A stall of the whole subscription and one of a hash are different incidents.
     of = (finding.rule, finding.severity, finding.topic, finding.subscription, finding.sticky_hash is None)
     if finding.rule == _EACH_ALONE:
         return (*of, finding.explanation)

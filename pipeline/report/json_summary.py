@@ -23,7 +23,7 @@ def json_summary(summary: Summary) -> str:
     """Returns one JSON object, without a newline at its end.
 
     `rules` and `blocking` are totals over all traces; `traces` has those of each trace, in the order given. `unusable`
-    has the traces that could not be audited, and `stale` what the baseline accepts for nothing.
+    has the traces that could not be audited, and `stale` the lines of the baseline whose findings are gone.
     """
     return json.dumps(
         {

@@ -318,7 +318,7 @@ class RunSummary:
 
     @property
     def judged_as(self) -> str | None:
-        """The words that no profile was read for the release, and as which one it is judged; None: one was read."""
+        """A sentence for a release without a profile: as which release it is judged; None: it has a profile."""
         return judged_as(self.pulsar_version, profile_named(self.profile))
 
     @property
@@ -344,7 +344,7 @@ class RunSummary:
 
     @property
     def without_accepted(self) -> "RunSummary":
-        """The run as one with the other findings listed only; the counts are of all."""
+        """The run without the findings that the baseline accepts; the counts are of all."""
         return replace(self, findings=tuple(finding for finding in self.findings if not finding.accepted))
 
     def about(self, question: About) -> tuple[RuleCounts, ...]:
@@ -372,7 +372,7 @@ class Summary:
 
     @property
     def run_is(self) -> str:
-        """What each run is: a trace, or a window where several are of one trace."""
+        """The noun for a run: `trace`, or `window` if several runs are of one trace."""
         windows = [run.inputs for run in self.runs if run.window is not None]
         return "window" if len(set(windows)) < len(windows) else "trace"
 
@@ -414,11 +414,6 @@ class Summary:
         weighted = sum(run.completeness * run.events_in for run in self.runs)
         # A window without rows is complete.
         return weighted / self.events_in if self.events_in else 1.0
-
-    @property
-    def severities(self) -> frozenset[Severity]:
-        """The severities with at least one finding."""
-        return frozenset().union(*(run.severities for run in self.runs))
 
     @property
     def rules(self) -> tuple[RuleCounts, ...]:

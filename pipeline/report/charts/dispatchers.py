@@ -1,7 +1,7 @@
 """One quantity over time under several dispatchers, a lane for each of them (Q23).
 
-Lanes and no lines in one chart: dispatchers often do the same, and only one of equal lines would be seen. All lanes
-have one scale, and each repeats the first one's line.
+Dispatchers often behave alike, and of equal lines in one chart only one would be seen. All lanes have one scale, and
+each repeats the line of the first.
 """
 
 from typing import Any

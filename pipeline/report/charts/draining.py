@@ -3,6 +3,7 @@
 import altair as alt
 
 from dispatch_audit.pipeline.report.charts.parts.axes import layered, time_axis
+from dispatch_audit.pipeline.report.charts.parts.blocking_rows import end_us, last_us_of
 from dispatch_audit.pipeline.report.charts.parts.data import Row, Rows, consumer_label, inline, ms, records
 from dispatch_audit.pipeline.report.wording import duration
 
@@ -18,13 +19,13 @@ def longest_spans(draining: Rows, to_ts_us: int | None = None) -> list[Row]:
         to_ts_us: last time of the trace, where open spans are drawn to.
     """
     rows = records(draining)
-    last_us = max(to_ts_us or 0, max((row["to_ts_us"] or row["from_ts_us"] for row in rows), default=0))
+    last_us = max(to_ts_us or 0, last_us_of(rows))
     spans = [
         {
             "hash": row["sticky_hash"],
             "from": ms(row["from_ts_us"]),
-            "to": ms(last_us if row["to_ts_us"] is None else row["to_ts_us"]),
-            "seconds": ((last_us if row["to_ts_us"] is None else row["to_ts_us"]) - row["from_ts_us"]) / 1e6,
+            "to": ms(end_us(row, last_us)),
+            "seconds": (end_us(row, last_us) - row["from_ts_us"]) / 1e6,
             "holder": consumer_label(row["holder"], row["holder_name"]),
             "new_owner": consumer_label(row["new_owner"], row["new_owner_name"]),
             "entries": row["entries_at_start"],
@@ -48,7 +49,7 @@ def draining_spans(draining: Rows, from_ts_us: int | None = None, to_ts_us: int 
     spans = longest_spans(draining, to_ts_us)[:SPANS_MAX]
     first = min([span["from"] for span in spans] + ([ms(from_ts_us)] if from_ts_us else []), default=0)
     last = max([span["to"] for span in spans] + ([ms(to_ts_us)] if to_ts_us else []), default=1)
-    ends = list(dict.fromkeys(span["ended_by"] for span in sorted(spans, key=lambda span: span["ended_by"])))
+    ends = sorted({span["ended_by"] for span in spans})
     base = alt.Chart().encode(
         x=time_axis("from", first, last),
         y=alt.Y("hash:Q", axis=alt.Axis(title="hash", tickCount=4, format="d"), scale=alt.Scale(zero=True)),

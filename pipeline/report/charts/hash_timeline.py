@@ -1,4 +1,4 @@
-"""One hash around a finding: who owned it, who held entries, who joined or left, and the dispatch that is at issue.
+"""One hash around a finding: who owned it, who held entries, who joined or left, and the dispatch of the finding.
 
 The axis is `seq`, the recorder's order of the rows: it is exact, and tables name the events of a finding by it.
 """

@@ -1,7 +1,7 @@
 """Waiting messages over time, a lane for each cause (Q8, Q10).
 
-Lanes and no stack: a subscription that stopped at the look-ahead limit waits for all its entries, those of the
-consumer without permits among them, so the causes overlap.
+The causes overlap, so they are not stacked: if a subscription stops at the look-ahead limit, all its entries wait for
+that, those of a consumer without permits too.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Says what a baseline accepts for nothing, and reads from the tables what is to be accepted from now on."""
+"""Warns of the stale lines of a baseline, and writes a baseline from the findings in the tables."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.tables.tables import Tables, of_run
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.way import tables_of
 
-# Of the stale lines that a warning names.
+# Stale lines that a warning names.
 _NAMED: Final = 5
 
 

@@ -24,12 +24,12 @@ def answers_failed(answers: SubscriptionAnswers, fail_on: FailOn) -> bool:
 
 
 def order_failed(answers: SubscriptionAnswers, fail_on: FailOn) -> bool:
-    """Whether the answer about order does, because nothing could be judged."""
+    """Whether the answer about order makes the command fail, because nothing could be judged."""
     return fail_on.by_findings(_unproven(answers.order_verdict), "order")
 
 
 def progress_failed(answers: SubscriptionAnswers, fail_on: FailOn) -> bool:
-    """Whether the answer about progress does: the subscription was held up for long, or the trace does not show it."""
+    """Whether the answer about progress makes the command fail: held up for long, or not provable."""
     return fail_on.by_waiting(answers.held_up_seconds) or fail_on.by_findings(_unproven(answers.progress), "progress")
 
 

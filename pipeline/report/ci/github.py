@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.trace import Trace
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 # GitHub shows no more annotations of each level and step.
 _ANNOTATIONS = 10
-# As the message of a command has it.
+# A line end within the message of a command.
 _LINE_END = "%0A"
 # Findings listed for each trace.
 _LISTED = 20

@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSumm
 from dispatch_audit.pipeline.report.wording import named, printable, share, together
 from dispatch_audit.pipeline.trace import UnusableTrace
 
-# How answers begin that say nothing of the broker.
+# The beginnings of answers that say nothing about the broker.
 _NO_ANSWER = ("not provable", "nothing sent")
 # Findings shown in a test case; the table has the rest.
 _SHOWN = 5
@@ -128,7 +128,7 @@ def _unjudged(group: GroupCounts, findings: Sequence[Finding]) -> str:
 
 
 def _sentence(findings: Sequence[Finding]) -> str:
-    return _named(findings[0]) if findings else "see table violations"
+    return f"{_label(findings[0])}: {printable(findings[0].explanation)}" if findings else "see table violations"
 
 
 def _with_evidence(findings: Sequence[Finding], target: str) -> str:
@@ -140,11 +140,6 @@ def _with_evidence(findings: Sequence[Finding], target: str) -> str:
         if finding.finding_id is not None:
             lines.append(f"  {printable(explain_command(target, finding.finding_id))}")
     return "\n".join(lines)
-
-
-def _named(finding: Finding) -> str:
-    """Returns the explanation of a finding after its severity, its bug or exception, and its key."""
-    return f"{_label(finding)}: {printable(finding.explanation)}"
 
 
 def _label(finding: Finding) -> str:

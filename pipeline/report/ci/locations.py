@@ -22,7 +22,7 @@ _SEARCHED_BYTES_MAX = 256 << 20
 _SEQ = re.compile(rb'"seq"\s*:\s*(\d+)')
 
 _Row = tuple[str, int, str | None]
-"""Topic, seq and recorder: each recorder numbers its rows once, and several of them may have written one trace."""
+"""Topic, seq and recorder; several recorders of one trace may use the same seq."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SourceLocation:
     """File and line of a row of a trace.
 
     Attributes:
-        path: of the log, relative to the working directory if it lies below it; its name where only Spark can reach it.
+        path: of the log, relative to the working directory if it is below that; its name if only Spark can reach it.
         line: counted from 1; None where it is not known.
         local: whether the path is one of this machine.
     """

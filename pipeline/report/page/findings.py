@@ -54,7 +54,7 @@ def _by_group(rows: Sequence[dict[str, Any]]) -> defaultdict[tuple[Any, ...], li
 
 
 def _group(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Consumers and seqs are numbered by each recorder."""
+    """The subscription of a row, and its recorder, because each recorder numbers consumers and seqs."""
     return row["topic"], row["subscription"], row["broker"]
 
 

@@ -11,11 +11,10 @@ from dispatch_audit.pipeline.report.text.next_step import (
     contradicted_claim,
     is_worth_a_look,
     look_at,
+    unusable_rows,
     worth_a_look,
 )
 from dispatch_audit.pipeline.report.wording import printable, sentence
-
-_REPEATED = "repeated_row"
 
 
 def next_steps(run: RunSummary, findings: Sequence[FindingView]) -> tuple[tuple[str, str], ...]:
@@ -37,8 +36,7 @@ def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[s
         yield f"Record {to_record(missing)}: this trace does not show {lacking(missing)}.", "limits"
     if block := worth_a_look(run):
         yield sentence(printable(look_at(block))), "blocking"
-    refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)
-    if refused:
+    if refused := unusable_rows(run):
         yield f"See why {count(refused, 'row')} of the trace could not be used.", "quarantine"
     if run.completeness < 1:
         yield "See what the trace could not show.", "limits"

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.report.wording import duration, moment, share
 
 _ROWS = 12
 _RAW = 300
-# The severities that a night is compared by.
+# The severities by which runs are compared.
 _COUNTED = ("violation", "known_bug", "not_provable")
 # Columns of `coverage` that count what a verdict does not rest on, in words.
 _NOT_SHOWN = {
@@ -148,7 +148,7 @@ def _compared(before: Row, last: Row) -> str:
     findings = sum(last[s] - before[s] for s in _COUNTED)
     seconds = last["message_seconds"] - before["message_seconds"]
     more = "as many findings" if not findings else f"{abs(findings):,} findings {'more' if findings > 0 else 'fewer'}"
-    # Below what a report shows of message-seconds.
+    # A smaller difference would be shown as 0.
     if abs(seconds) < 0.01:
         return f"{more}, and as many message-seconds"
     return f"{more}, and {cost(abs(seconds))} message-seconds {'more' if seconds > 0 else 'fewer'}"

@@ -93,8 +93,7 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
         return _audit_the_next_window(run, target, held)
     if missing:
         return f"record {to_record(missing)}: this trace does not show {lacking(missing)}"
-    refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)
-    if refused:
+    if unusable_rows(run):
         traces = " ".join(map(shlex.quote, run.inputs))
         return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
     return _about_waits(run, topics)
@@ -141,13 +140,13 @@ def _about_waits(run: RunSummary, topics: TopicNames) -> str:
 
 
 def is_worth_a_look(run: RunSummary, *, unproven: bool = True) -> bool:
-    """Whether the worst finding needs a look; permitted ones and facts do not, nor without `unproven` the unproven."""
+    """Whether the worst finding needs a look; a permitted one or a fact does not, one not provable if `unproven`."""
     severity = run.findings[0].severity if run.findings else "info"
     return run.verdict != "clean" and severity in NEED_A_LOOK and (unproven or severity != "not_provable")
 
 
 def worth_a_look(run: RunSummary) -> Block | None:
-    """Returns the block that held up all consumers, else the costliest of which messages waited for long or many did.
+    """Returns the block that held up all consumers, else the costliest in which many messages waited, or one for long.
 
     Joins and leaves make a few messages wait briefly, which needs no look.
     """
@@ -162,6 +161,11 @@ def worth_a_look(run: RunSummary) -> Block | None:
         if on_average >= _MANY or (on_average >= 1 and block.longest_s >= _LONG_S):
             return block
     return None
+
+
+def unusable_rows(run: RunSummary) -> int:
+    """Returns the number of refused rows; a repeated row is none of them."""
+    return sum(number for reason, number in run.refused.items() if reason != _REPEATED)
 
 
 def look_at(block: Block) -> str:

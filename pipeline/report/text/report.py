@@ -48,7 +48,7 @@ class ReportOptions:
         incidents_max: of each run, the incidents to show with their evidence, whatever their severity; None: a few of
             those that need a look.
         verbose: whether to name the rules that found nothing, and the tables.
-        took: how long the audit took, in a sentence; empty: nobody measured it.
+        took: how long the audit took, in a sentence; empty: it was not measured.
         wrote: the files that have the same in other formats.
     """
 
@@ -95,7 +95,7 @@ def _unusable(summary: Summary) -> Iterator[Text | Labelled]:
 
 
 def _run(run: RunSummary, target: str, shown: ReportOptions) -> Iterator[Text | Table | Labelled]:
-    """What stands above the answers on a run: the closer to them, the more it says about what to do."""
+    """What stands above the answers on a run; lines that say more about what to do are closer to them."""
     worst = worst_of_each(incidents(run.without_accepted.findings), shown.incidents_max)
     incomplete, mixed = run.incomplete[:_LISTED], run.mixed_producers[:_LISTED]
     keyless = run.keyless_producers[:_LISTED]

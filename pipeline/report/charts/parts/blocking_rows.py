@@ -9,7 +9,7 @@ ALL_CONSUMERS = "all consumers"
 
 
 def of_widest_scope(blocking: Rows) -> list[Row]:
-    """Returns the rows that count: those of the scope in which their cause counts."""
+    """Returns the rows of the scope in which their cause counts (`widest_scopes`)."""
     rows = records(blocking)
     cost: defaultdict[tuple[str, str], float] = defaultdict(float)
     for row in rows:
@@ -26,7 +26,7 @@ def waiting_side(row: Row) -> str:
 
 
 def blocking_side(row: Row) -> str:
-    """Returns for whom they waited."""
+    """Returns the consumer that they waited for."""
     return consumer_label(row["blocking_consumer"], row["blocking_consumer_name"])
 
 
