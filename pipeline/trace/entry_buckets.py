@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.errors import TraceError
 
 
 def sets_entry_buckets(settings: Mapping[str, object]) -> bool:
-    """Whether the settings of `trace.json` declare it for the whole trace."""
+    """Whether the settings of `trace.json` declare entry-bucket dispatch for the whole trace."""
     return settings.get(ENTRY_BUCKETS) is True
 
 

@@ -26,13 +26,13 @@ LOG_NAMES = ("messages", "acks", "consumers", "stats", "events")
 JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 PARQUET_ENDING = ".parquet"
 _OF_LINES = ", ".join(JSON_ENDINGS)
-# What others call files of one JSON object a line.
+# Other endings of files with one JSON object a line.
 _PERHAPS_LINES = (".json", ".ndjson", ".log", ".txt")
 
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"^\w+\.\w+\.\w+$")
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
-# The home of tables and URIs, which have no folder with a manifest.
+# The home of logs without a folder for a manifest: tables and URIs.
 _NO_HOME = ""
 
 
@@ -156,7 +156,7 @@ def _plain(argument: str) -> str:
 
 
 def _traces_in(argument: str) -> list[str]:
-    """Returns the traces in a folder that is none itself, or else the argument."""
+    """Returns the traces in a folder that is no trace itself, or else the argument."""
     folder = Path(argument).absolute()
     try:
         if _URI.match(argument) or not folder.is_dir() or _is_delta(folder):
@@ -264,7 +264,7 @@ def _is_delta(path: Path) -> bool:
 def _kind_of_file(path: Path) -> LogKind:
     kind = _kind_by_name(path.name)
     if kind is None:
-        # An error and no silent skip: a verdict on half a trace would be wrong.
+        # Not skipped, because a verdict on half a trace would be wrong.
         raise TraceError(f"{path} is not a log", f"logs end in {_OF_LINES} or .parquet; {_way_out(path)}")
     if not path.is_file():
         raise TraceError(f"{path} is not a regular file, but a pipe, a device or a broken link", "write it to a file")

@@ -15,7 +15,7 @@ _TOPIC: Final = "persistent://public/default/orders-partition-0"
 _SUBSCRIPTION: Final = "billing"
 # 2026-01-01 00:00:00 UTC.
 _BEGIN_US: Final = 1_767_225_600_000_000
-# Much longer than a row may be late by (`recorder_skew_ms`): the audit knows who was connected at each.
+# Much longer than `recorder_skew_ms`, so that the audit knows who was connected at each row.
 _STEP_US: Final = 100_000
 
 _README: Final = """\

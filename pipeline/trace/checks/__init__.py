@@ -1,1 +1,1 @@
-"""Checks the rows of a trace: whole columns first, and one by one those that are not good beyond doubt."""
+"""Checks the rows of a trace: whole columns first, then one by one the rows that may be bad."""

@@ -138,7 +138,7 @@ def _is_no_consumer(consumer: Values | None) -> bool:
 
 
 def _bad_value(row: Values) -> str | None:
-    """The first name of `settings` whose value is of another kind than the setting, or that is none."""
+    """The first name of `settings` that is empty or whose value has another kind than the setting."""
     settings: Values = row["settings"]
     return next((name for name, text in settings.items() if name == "" or not is_possible(name, text)), None)
 
@@ -164,7 +164,7 @@ _SNAPSHOT_ENDS = Check(
     "snapshot.seq_begin",
     lambda row: bool(row["snapshot"]["seq_begin"] > row["snapshot"]["seq_end"]),
 )
-# One that names no topic can name no subscription.
+# A row that names no topic cannot name a subscription.
 _TOPIC_OF_SUBSCRIPTION = Check(
     "missing_field", "topic", lambda row: row.get("topic") is None and row.get("subscription") is not None
 )

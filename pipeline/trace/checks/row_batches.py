@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.trace.checks.snapshots import snapshot_text
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
 UNCHECKED_ROWS: Final = 1 << 16
-"""How many rows are looked at together of which only a few columns are wanted, good or not."""
+"""Rows of a batch for readers that want a few columns of all rows, good or not."""
 
 
 class RowsRead(NamedTuple):

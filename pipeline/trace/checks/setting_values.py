@@ -1,7 +1,7 @@
 """The names and values of rows `settings` (TRACE_FORMAT, "Settings").
 
-Names are those of broker.conf, and a few of format 1 for what only policies have. Other names are kept and mean
-nothing to the audit.
+Names are those of broker.conf, and a few of format 1 for what only policies can set. The audit keeps other names, but
+does not use them.
 """
 
 import json
@@ -19,7 +19,7 @@ _WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 def is_possible(name: str, text: str | None) -> bool:
-    """Whether a setting may have the value of a text; null stands for the default of the release."""
+    """Whether a setting may have this value; None stands for the default of the release."""
     if text is None:
         return True
     return (name not in NUMBERS or _NUMBER.fullmatch(text) is not None) and (name not in SWITCHES or text in _WORDS)

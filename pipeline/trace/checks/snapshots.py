@@ -1,4 +1,4 @@
-"""Turns snapshots into JSON text, as they travel to the replay, and finds those that are good beyond doubt."""
+"""Turns snapshots into JSON text, as the replay gets them, and finds those that surely pass the checks."""
 
 import json
 from collections.abc import Sequence

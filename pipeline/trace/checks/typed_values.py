@@ -13,7 +13,7 @@ _BITS: Final = {pa.int32(): 32, pa.int64(): 64}
 
 
 class Fields(list[tuple[str, Any]]):
-    """The fields of a JSON object in their order; a name may be there twice."""
+    """The fields of a JSON object in their order; a name may occur twice."""
 
 
 class Number(str):
@@ -23,7 +23,7 @@ class Number(str):
 
 
 def no_number(word: str) -> Number:
-    """Returns NaN or Infinity, which are no JSON, but which parsers take for numbers."""
+    """Returns NaN or Infinity, which parsers accept as numbers although they are not JSON."""
     # Quoted, they are not taken for base64.
     return Number(f'"{word}"')
 

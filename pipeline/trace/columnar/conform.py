@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from dispatch_audit.pipeline.trace.checks.typed_values import OtherTypeError, typed_json
 
 _BITS: Final = {pa.int32(): 32, pa.int64(): 64}
-# delta-rs writes views where it copies rows, for example those of a file from which others are deleted.
+# delta-rs writes view types where it copies rows, for example out of a file from which other rows are deleted.
 _OF_VIEW: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 

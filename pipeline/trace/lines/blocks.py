@@ -8,16 +8,16 @@ from dispatch_audit.pipeline.trace.lines.open_lines import open_lines
 
 BLOCK_BYTES: Final = 8 << 20
 """How much of a file is parsed at a time; a longer line is a block by itself."""
-# Of many very short lines the arrays of rows would be larger than the text.
+# With more lines, all of them very short, the arrays of rows would be larger than the text.
 _LINES_MAX: Final = 1 << 16
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class TornFileError(EOFError):
-    """A compressed file ends too early; everything in front of the tear has been read.
+    """A compressed file ends too early; all whole lines before that point have been read.
 
     Attributes:
-        text: the line that the tear is in, as far as it is there; empty at the end of a line.
+        text: the beginning of the line in which the file ends; empty if it ends between lines.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -84,8 +84,8 @@ def _whole_file(path: str) -> Iterator[bytes]:
 def _part(path: str, begin: int, end: int) -> Iterator[bytes]:
     with Path(path).open("rb") as stream:
         # The line that holds the byte before the part began in the part before.
-        at = 0 if begin == 0 else _behind_newline(stream, begin - 1)
-        last = _behind_newline(stream, end - 1)
+        at = 0 if begin == 0 else _after_newline(stream, begin - 1)
+        last = _after_newline(stream, end - 1)
         stream.seek(at)
         while at < last:
             chunk = stream.read(min(BLOCK_BYTES, last - at))
@@ -95,7 +95,7 @@ def _part(path: str, begin: int, end: int) -> Iterator[bytes]:
             yield chunk
 
 
-def _behind_newline(stream: BinaryIO, at: int) -> int:
+def _after_newline(stream: BinaryIO, at: int) -> int:
     """Returns the index after the first newline from `at` on, or the size of the file."""
     stream.seek(at)
     while chunk := stream.read(1 << 16):

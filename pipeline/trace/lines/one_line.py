@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.trace.lines.layout import FIELDS
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
 _FIELDS: Final[dict[str, pa.DataType]] = {name: ARROW_TYPES[name] for name in FIELDS}
-# The one field that is a map, which Arrow also takes from a list.
+# The only field that is a map; Arrow would also accept a list for it.
 _MAP: Final = "consumers_after_mark_delete_position"
 # Limits of parsers: JSON itself has none, but a row beyond them comes from no recorder.
 _DEPTH_MAX: Final = 500
@@ -70,7 +70,7 @@ def snapshots_of(texts: Sequence[str]) -> list[Typed]:
 
 
 def _converted(texts: Sequence[str]) -> list[Values]:
-    """Returns the snapshots by Arrow's conversion, which is fast and as strict, but for an empty text or list."""
+    """Returns the snapshots by Arrow's conversion, which is fast, and as strict except for an empty text or list."""
     found = [json.loads(text, parse_float=str, parse_constant=no_number) for text in texts]
     if any(isinstance(snapshot.get(_MAP), list) or '""' in text for snapshot, text in zip(found, texts, strict=True)):
         raise ValueError

@@ -13,7 +13,7 @@ else:
     from backports import zstd
 
 DAMAGED: Final = (OSError, EOFError, zlib.error, zstd.ZstdError)
-"""What a file raises that cannot be read: `EOFError` if it is compressed and ends too early, else one of the others."""
+"""The errors of a file that cannot be read; `EOFError`: it is compressed and ends too early."""
 
 
 def open_lines(path: str) -> BufferedIOBase:

@@ -102,7 +102,7 @@ class LineReader:
         yield from rows_read(found, with_texts, lines, self._columns, self._rows)
 
     def _cut_off(self, text: str) -> Iterator[RowsRead]:
-        """Yields the row in which a compressed file ends too early; nothing may be left of it."""
+        """Yields the row in which a compressed file ends too early; its text may be empty."""
         row = RowWithText(Fault("cut_off", None), {}, self._before + 1, text)
         nothing = batch_of_values([], self._parsed).select(self._columns)
         found = WithTexts(self._seqs.of(batch_with_texts([row])), NO_TEXTS.asked)
@@ -145,7 +145,7 @@ class _Block:
 
 
 def _readable(text: bytes) -> bytes:
-    """Returns the text in which no line that is not UTF-8 can be parsed."""
+    """Returns the text, with a byte in each line that is not UTF-8 replaced so that the parser refuses the line."""
     try:
         if not text.isascii():
             text.decode()

@@ -1,8 +1,8 @@
 """Refuses a trace whose `ts_us` has another unit than microseconds.
 
 A wall clock in seconds or milliseconds, read as microseconds, lies in the first weeks of 1970, and every time and
-threshold of the audit would be wrong by a factor of a thousand. A trace by hand, whose clock begins at 0 or so, is none
-of these.
+threshold of the audit would be wrong by a factor of a thousand or more. The clock of a trace written by hand, which
+begins near 0, is accepted.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.utc import utc
 
-# Pulsar is of 2016; no recorder has a clock before that, or one that is so far ahead.
+# Pulsar was published in 2016, so no recorder has a clock before `_SINCE_S`, nor one as late as `_UNTIL_S`.
 _SINCE_S: Final = 1_420_070_400  # 2015
 _UNTIL_S: Final = 4_102_444_800  # 2100
 _UNITS: Final = {"seconds": 1, "milliseconds": 1000}
@@ -26,7 +26,7 @@ def refuse_other_units(counts: Sequence[Count], path: str) -> None:
         path: of the trace, for messages.
 
     Raises:
-        TraceError: the first time of the trace is one, or that of a recorder while others have microseconds.
+        TraceError: the first time of the trace is such a time, or that of a recorder while others have microseconds.
     """
     timed = [count for count in counts if count.refused is None and count.first_ts_us is not None]
     times = [count.first_ts_us or 0 for count in timed]

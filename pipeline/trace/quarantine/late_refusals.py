@@ -43,8 +43,7 @@ def late_refusals(rows: DataFrame, refused: DataFrame) -> DataFrame:
 def _with_one_reason(rows: DataFrame) -> DataFrame:
     """Returns the refused rows.
 
-    Where more rows have a seq than the replay refused, it used one of the earliest time, so the last rows are taken for
-    the refused ones.
+    If more rows have a seq than the replay refused, it used the earliest ones, so the last ones are taken as refused.
     """
     same_seq = Window.partitionBy("late.topic", "seq", "late.subscription", "late.broker")
     last_first = same_seq.orderBy(sf.desc("ts_us"), sf.desc("file"), sf.desc("line"))

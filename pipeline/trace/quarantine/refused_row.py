@@ -23,11 +23,11 @@ class RefusedRow(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "RefusedRow":
-        """Returns the row that a mapping with these attributes is about; others are left out."""
+        """Returns the row that a mapping describes; keys that are no attributes are ignored."""
         return cls(**{name: row[name] for name in cls._fields if name in row})
 
     def place(self, folder: str = "") -> str:
-        """Returns file and line; the file without the folder of the trace, if it is in there."""
+        """Returns file and line; the file relative to the folder of the trace, if it is in that."""
         file = self.file.removeprefix(f"{folder.rstrip('/')}/") if folder else self.file
         return file if self.line is None else f"{file}, line {self.line}"
 

@@ -38,21 +38,21 @@ _PARTS_MAX = 64
 
 
 class Count(NamedTuple):
-    """The rows of one subscription and recorder that were refused for one reason, or were good, or say of one gap.
+    """The rows of one subscription and recorder that were refused for one reason, or were good, or report one gap.
 
     Attributes:
         topic: None where the rows name none.
         subscription: None for publishes, and where the rows name none.
         broker: None where the rows name none.
         refused: the reason code; None: good rows.
-        gap: for rows that say that others were dropped, what identifies these within the recorder; None: other rows.
+        gap: for rows that report dropped rows, what identifies the gap within the recorder; None: other rows.
         rows: number of recorded rows.
         first_seq: lowest seq; None where no row has one, and so for the next three.
         last_seq: highest seq.
         first_ts_us: lowest wall clock, microseconds since 1970 UTC.
         last_ts_us: highest wall clock.
         entry_buckets: more than 0 if a consumer joined under entry-bucket dispatch.
-        dropped: how many others were dropped, as each of the rows says.
+        dropped: how many rows were dropped, as the rows of the gap report it.
     """
 
     topic: str | None
@@ -163,7 +163,7 @@ def _joined_by_entry_buckets(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _gaps(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-    """Returns for each row that is a gap what identifies it, for others null; and how many rows it says to be lost."""
+    """Returns for each row what identifies its gap (null: it is no gap), and how many dropped rows it reports."""
     dropped = batch.column("dropped")
     if dropped.null_count == batch.num_rows:
         return pa.nulls(batch.num_rows, pa.string()), pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)

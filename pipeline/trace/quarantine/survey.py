@@ -31,8 +31,8 @@ class GroupSurvey:
         last_seq: highest seq of the good rows.
         first_ts_us: lowest wall clock of the good rows, microseconds since 1970 UTC.
         last_ts_us: highest wall clock of the good rows.
-        gaps: number of different good rows that say that others were dropped.
-        dropped: number of these others.
+        gaps: number of different good rows that report dropped rows.
+        dropped: number of dropped rows.
     """
 
     topic: str | None
@@ -77,7 +77,7 @@ class Survey:
 
     @property
     def gaps(self) -> int:
-        """Number of rows that say that others were dropped."""
+        """Number of rows that report dropped rows."""
         return sum(group.gaps for group in self.groups)
 
     @property

@@ -1,8 +1,8 @@
 """Recorded columns on the way from Spark to a worker, without nested ones.
 
-Spark limits the bytes of an Arrow batch by measuring its columns after every row, and measures nested ones from their
-beginning, which takes the square of the batch (docs/TRIED.md). Without such columns a batch can be limited, and so
-what a worker holds. Nearly every ack names one whole entry, which travels as two numbers; the rest travels as JSON.
+Spark limits the bytes of an Arrow batch by measuring its columns after every row. It measures nested columns from
+their beginning each time, in time that grows with the square of the batch (docs/TRIED.md). Nearly every ack names one
+whole entry, which is sent as two numbers; other nested values are sent as JSON.
 """
 
 import json
@@ -30,7 +30,7 @@ _NESTED: Final = {
 
 
 def flattened(recorded: DataFrame) -> DataFrame:
-    """Returns the rows with the nested columns of the format as they travel; those of other types stay as they are."""
+    """Returns the rows without nested columns of the format; nested columns of other types stay as they are."""
     nested = {name for name, kind in recorded.dtypes if _NESTED.get(name) == kind}
     columns = [sf.to_json(name).alias(_JSON + name) if name in nested else quoted(name) for name in recorded.columns]
     if _POSITIONS not in nested:
@@ -45,7 +45,7 @@ def flattened(recorded: DataFrame) -> DataFrame:
 
 
 def restored(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rows of `flattened` as they were recorded; of what travelled as JSON only the positions are parsed."""
+    """Returns rows of `flattened` as they were recorded, but nested columns other than positions stay JSON."""
     arrays = {name.removeprefix(_JSON): column for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     if _ONE[0] in arrays:
         arrays[_POSITIONS] = _positions(arrays[_POSITIONS], *(arrays.pop(name) for name in _ONE))
@@ -53,7 +53,7 @@ def restored(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def restored_whole(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rows of `flattened` as they were recorded; for few rows."""
+    """Returns rows of `flattened` as they were recorded; slow, for few rows."""
     rows = restored(batch)
     for name in (name.removeprefix(_JSON) for name in batch.schema.names if name.startswith(_JSON)):
         at, column = rows.schema.get_field_index(name), conform(rows.column(name), ARROW_TYPES[name])

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.trace.seq_range import SeqRange
 
 
 def parts_of(batches: Iterable[pa.RecordBatch], log: str, seqs: SeqRange) -> Iterator["LinesPart | ColumnsPart"]:
-    """Yields what a task gets of a scanned log, cut where the file or its split changes.
+    """Yields the rows of a scanned log that a task gets, cut where the file or its split changes.
 
     Args:
         batches: rows of a frame of `dispatch_audit.pipeline.trace.scan.frames`, in its order.
@@ -59,7 +59,7 @@ def _runs(batch: pa.RecordBatch, values: NDArray[np.int64]) -> Iterator[pa.Recor
 class LinesPart:
     """Some lines of a split of a file, as `dispatch_audit.pipeline.trace.workers.part.Part`.
 
-    Spark drops newlines, so a row in which the log ends is broken like any other.
+    Spark drops newlines, so a last row that is cut off is refused as broken, like any other.
 
     Attributes:
         file: the file.

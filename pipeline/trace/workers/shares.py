@@ -60,7 +60,7 @@ class Share(NamedTuple):
 def shares_of(log: Log, seqs: SeqRange) -> list[Share] | None:
     """Returns the shares of a log in the order of its files; None if workers cannot read it.
 
-    Parts of a file follow each other, so that the lines of the parts before can be added up.
+    Shares of a file follow each other, so that the lines of the shares before can be added up.
 
     Raises:
         TraceError: the name of a folder gives a column a value of another type.

@@ -38,7 +38,7 @@ def in_tasks(spark: SparkSession, trace: Trace, work: Work, schema: str, *, scan
         trace: the trace.
         work: what the tasks do.
         schema: of the result, as DDL.
-        scanned: whether Spark scans the files that workers could open, too.
+        scanned: whether Spark also scans the files that workers could open.
 
     Raises:
         UsageError: a table or a remote path does not exist, or the engine cannot read it.
