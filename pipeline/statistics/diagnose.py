@@ -1,7 +1,7 @@
 """Diagnoses texts: reads their documents, puts moments together, and judges each Key_Shared subscription."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
@@ -55,7 +55,7 @@ class Result:
 
     diagnoses: tuple[Diagnosis, ...]
     others: tuple[tuple[str, str, str], ...] = ()
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
 
     @property
     def is_alarm(self) -> bool:
@@ -72,7 +72,7 @@ def diagnose(inputs: Iterable[Input], version: str | None = None) -> Result:
 
     Raises:
         TraceError: an input holds no statistics, or there is no Key_Shared subscription in all of them.
-        UsageError: the version is none.
+        UsageError: the version is no version number.
     """
     remarks: list[str] = []
     dumps = [dump for one in inputs for dump in _dumps(one, remarks)]

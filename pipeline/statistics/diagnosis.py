@@ -28,7 +28,7 @@ class Reason:
         title: what it means, in a sentence.
         shown: what the dumps show; certain at the moment of the dump.
         since: since when; empty: the dumps do not say.
-        decide: what would decide the rest; empty: nothing needs to.
+        decide: what would decide what is open; empty: nothing is.
         bugs: ids of known bugs of the release that leave this sign.
         remedy: what an operator can do.
     """
@@ -46,7 +46,7 @@ class Reason:
 
     @property
     def is_alarm(self) -> bool:
-        """Whether it is proved, and more than a state of things."""
+        """Whether it is proved, and of a kind that needs a look."""
         return self.certainty == "proved" and self.kind in _ALARMING
 
 
@@ -78,6 +78,6 @@ class Diagnosis:
 
     @property
     def certainty(self) -> Certainty | None:
-        """That of the most certain reason that is more than a state of things; None: there is none."""
+        """The highest certainty of the reasons of a kind that needs a look; None: there are none."""
         found = [reason.certainty for reason in self.reasons if reason.kind in _ALARMING]
         return max(found, key=CERTAINTIES.index, default=None)

@@ -21,8 +21,7 @@ from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
 STILL_S: Final = 10.0
-"""A subscription that was sent nothing for so long, up to the time of the dump, stands still; a shorter time says that
-it was alive."""
+"""A subscription whose last send is as long before the dump stands still; after a later send it counts as alive."""
 # Of the broker's statistics (statsUpdateFrequencyInSecs). After two the rates of a consumer cover a whole one.
 _PERIOD_MS: Final = 60_000
 _MOVING_MAX: Final = 10

@@ -20,7 +20,7 @@ _FILES_MAX: Final = 10_000
 
 
 def inputs_of(paths: Sequence[str], stdin: BinaryIO) -> Iterator[Input]:
-    """Yields the inputs that arguments name, each when the one before is done with.
+    """Yields the inputs that arguments name; each is read only when it is asked for.
 
     Args:
         paths: files, folders, or `-` for standard input.
@@ -83,15 +83,15 @@ def _of_folder(folder: Path) -> Iterator[Input]:
 
 
 def _snapshots(path: Path) -> Iterator[bytes]:
-    """Yields the lines with snapshots; a log that ends too early ends there."""
+    """Yields the lines with snapshots; of a compressed log that is cut off, those before the cut."""
     size = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for line in file:
-                size += len(line) if _SNAPSHOT in line else 0
-                if size > BYTES_MAX:
-                    raise too_large(str(path))
                 if _SNAPSHOT in line:
+                    size += len(line)
+                    if size > BYTES_MAX:
+                        raise too_large(str(path))
                     yield line
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return

@@ -47,7 +47,7 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
         version: the release of the broker; None: that of the recording, if it has one.
 
     Raises:
-        UsageError: the version is none.
+        UsageError: the version is no version number.
     """
     last = history.moments[-1]
     release = version or last.version
@@ -79,7 +79,7 @@ def _profile(release: str) -> Profile | None:
 
 
 def _settings(profile: Profile | None) -> dict[str, object]:
-    """The defaults of the release; what it does not have, those of the first release that drains hashes."""
+    """The defaults of the release, and for settings that it lacks those of the first release that drains hashes."""
     first = next(one for one in profiles().values() if one.dispatcher == "draining")
     return {**first.settings, **(profile.settings if profile is not None else {})}
 
@@ -159,7 +159,7 @@ def _headline(answer: Answer, facts: SubscriptionFacts, reasons: tuple[Reason, .
 
 
 def _lacks(facts: SubscriptionFacts) -> Iterator[str]:
-    """What the dumps lack, each with what it would say."""
+    """What the dumps lack, as clauses."""
     sub = facts.subscription
     if sub.cut:
         yield "the end of the dump, so nothing is said of all consumers"

@@ -212,7 +212,7 @@ def _moments(group: _Group, name: str) -> Iterable[StatisticsMoment]:
 
 
 def _partners(group: _Group) -> Mapping[int, Dump]:
-    """The internal statistics of each of the statistics, by their place."""
+    """The internal statistics that belong to a dump of `group.stats`, by its index."""
     if len(group.stats) == len(group.internal):
         return dict(enumerate(group.internal))
     return {_nearest(group.stats, dump): dump for dump in group.internal}

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.statistics.diagnose import Result
 from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Answer, Diagnosis
+from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts
 from dispatch_audit.pipeline.statistics.output import words
 
 _STYLES: dict[Answer, str] = {"held_up": "bold red", "not_decidable": "bold yellow", "no_consumer": "bold yellow"}
@@ -72,7 +73,7 @@ def _whole(diagnosis: Diagnosis) -> Iterator[Text | Labelled]:
     dumps = len(diagnosis.history.moments)
     yield from (_line(name, text) for name, text in words.said_of(diagnosis))
     if diagnosis.facts is not None:
-        yield from _facts(diagnosis)
+        yield from _facts(diagnosis.facts)
     others = list(words.rest_of(diagnosis.reasons))
     for reason in others[:_REASONS_MAX]:
         bugs = f" ({words.bug_labels(reason)})" if reason.bugs else ""
@@ -83,9 +84,7 @@ def _whole(diagnosis: Diagnosis) -> Iterator[Text | Labelled]:
         yield _line("Lacks", "; ".join(diagnosis.lacks))
 
 
-def _facts(diagnosis: Diagnosis) -> Iterator[Text | Labelled]:
-    facts = diagnosis.facts
-    assert facts is not None
+def _facts(facts: SubscriptionFacts) -> Iterator[Text | Labelled]:
     yield _line("Backlog", words.backlog(facts))
     if reads := words.reads(facts):
         yield _line("Reads", reads)

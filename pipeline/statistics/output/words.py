@@ -208,11 +208,11 @@ def said_of(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def rest_of(reasons: tuple[Reason, ...]) -> Iterator[Reason]:
-    """Yields the reasons after the first one that is no mere state of things."""
+    """Yields all reasons but the leading one."""
     first = leading(reasons)
     yield from (reason for reason in reasons if reason is not first)
 
 
 def leading(reasons: tuple[Reason, ...]) -> Reason | None:
-    """Returns the reason that says most; None: there is none but states of things."""
+    """Returns the first reason that is not of kind `state`; None: all are."""
     return next((reason for reason in reasons if reason.kind != "state"), None)

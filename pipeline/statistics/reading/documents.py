@@ -1,8 +1,8 @@
 """Finds the documents in a text: statistics of topics, of managed ledgers, and rows of `record-stats`.
 
 A document is recognised by its members and not by its place, so that a file may hold several, a map of topics
-(partitions, a namespace), or a fragment such as one subscription. Topics are handed on one by one: the statistics of
-thousands of partitions need the memory of one.
+(partitions, a namespace), or a fragment such as one subscription. Topics are yielded one by one, so that the statistics
+of thousands of partitions need the memory of one.
 """
 
 import re
@@ -120,13 +120,13 @@ def is_html(text: str) -> bool:
 
 
 def _named(value: dict[str, Any], key: str, before: str) -> Document | None:
-    """The document that stands under the name of a topic."""
+    """The document that is the value of a key with the name of a topic."""
     kind = _kind(value)
     return None if kind is None else Document(kind, key, value, before=before)
 
 
 def _documents_of(value: dict[str, Any], topic: str | None, before: str, depth: int) -> Iterator[Document]:
-    """Yields what an object is, or else what it holds."""
+    """Yields the document that an object is, or else the documents in it."""
     kind = _kind(value)
     if kind is not None:
         # Without `--per-partition` a broker answers with sums, and no partition by name.

@@ -1,4 +1,4 @@
-"""Reads JSON out of a text, also if its end is cut off: what is whole counts.
+"""Reads JSON out of a text, and keeps the whole members of what is cut off.
 
 A container that ends too early, or goes on with what is no JSON, becomes a `CutDict` or `CutList` of its whole members.
 A number or text at the very end may be part of a longer one, and does not count.
@@ -23,10 +23,10 @@ class CutList(list[Any]):
 
 
 class Cut(Exception):  # noqa: N818 - it is no error: the end of what is whole
-    """The text is cut off; `value` is what is whole of the value there, None: nothing.
+    """The text is cut off within a value.
 
     Attributes:
-        value: a `CutDict`, a `CutList` or None.
+        value: the whole members of the value, a `CutDict` or `CutList`; None: it has none.
         at: position up to which the text was read.
     """
 
@@ -70,7 +70,7 @@ def members(text: str, at: int, depth: int = 0) -> Generator[tuple[str, int], in
         depth: of the object.
 
     Raises:
-        Cut: the object is not whole; `at` of it is the position.
+        Cut: the object is not whole.
     """
     at = _skipped(text, at + 1)
     if text[at : at + 1] == "}":

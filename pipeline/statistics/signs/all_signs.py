@@ -25,7 +25,7 @@ def signs_of(facts: SubscriptionFacts) -> tuple[Found, ...]:
 
 
 def _of_nothing_else(facts: SubscriptionFacts) -> list[Found]:
-    """What is left when nothing says why entries are not sent, or not acknowledged."""
+    """The sign to report if no other says why entries are not sent, or not acknowledged."""
     if facts.is_still and facts.movement is not None and facts.waiting and any(map(can_take, facts.consumers)):
         return [Found("nothing_moves", "proved", (), f"{entries(facts.waiting)} wait at least, and nothing was sent")]
     holders = sorted((c for c in facts.consumers if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
@@ -38,7 +38,7 @@ def _of_nothing_else(facts: SubscriptionFacts) -> list[Found]:
 
 
 def _capped(found: Found, facts: SubscriptionFacts) -> Found:
-    """A sum over partitions proves nothing of one of them, but for counters that cannot be."""
+    """The sign, not `proved` if the dump is a sum over partitions; a sum proves impossible counters only."""
     if not facts.moment.aggregated or found.certainty != "proved" or sign_texts()[found.name].kind == "counter":
         return found
     return Found(found.name, "compatible", found.consumers, found.shown, found.since)

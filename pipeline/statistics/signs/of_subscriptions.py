@@ -52,14 +52,14 @@ def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
     shown += f"; {_with_unacked(slow)} cannot be sent more" if slow and not can_take(slow[0]) else ""
     free = [c for c in facts.consumers if can_take(c)]
     shown += f"; {names(free)} could take messages" if free else ""
-    # Replay passes its limit for a moment when a consumer leaves, which does not end what flows.
+    # A leave may take replay above its limit for a moment, while messages flow on.
     yield Found(
         "look_ahead_limit", certainty(not facts.flows), named(slow[:3]), shown, since(slow[0] if slow else None, facts)
     )
 
 
 def _slowest(facts: SubscriptionFacts) -> list[ConsumerStats]:
-    """Those that what waits in replay is for: without permits, or holders of draining hashes, or of most messages."""
+    """The consumers to blame for a full replay: without permits, else with draining hashes, else with most messages."""
     full = [c for c in facts.consumers if c.permits is not None and not can_take(c) and (c.unacked or 0) > 0]
     draining = [c for c in facts.consumers if c.draining_count]
     return sorted(full or draining, key=lambda c: -(c.unacked or 0)) or _holders(facts)[:1]
