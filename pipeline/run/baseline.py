@@ -2,7 +2,7 @@
 
 A finding is recognised by what stays the same when the audit, its wording or the numbers of a recorder change: its
 trace, rule, topic, subscription, hash, entry and consumers, by name where they have one. Of findings that are equal in
-all of it as many are accepted as were there. One that is worse than it was when it was accepted is not.
+all of these, as many are accepted as the file counts. A finding worse than the accepted severity is not accepted.
 """
 
 import json
@@ -124,7 +124,7 @@ class Baseline:
                 left[accepted.identity][accepted.severity] += accepted.count
         ids = set()
         need_a_look = [row for row in rows if row["severity"] in NEED_A_LOOK]
-        # The worst first: it takes the place of one that was accepted at its severity, and a milder one what is left.
+        # The worst first, so that milder findings take only places of worse ones that are left over.
         for row in sorted(need_a_look, key=lambda row: (-SEVERITIES.index(row["severity"]), row["seq"])):
             places = left.get(finding_of(row, name).identity, Counter[Severity]())
             covering = SEVERITIES[SEVERITIES.index(row["severity"]) :]
@@ -140,13 +140,13 @@ class Baseline:
         return Matched(frozenset(ids), tuple(stale))
 
     def name_of(self, trace: str) -> str:
-        """Returns a trace as the file names it: from any working directory the same."""
+        """Returns a trace as the file names it, which does not depend on the working directory."""
         if "://" in trace or not os.path.lexists(trace):
             return trace
         return Path(os.path.relpath(trace, self.path.absolute().parent)).as_posix()
 
     def rewritten(self, found: Mapping[str, Iterable[Mapping[str, Any]]]) -> "Baseline":
-        """Returns the baseline with the findings of some traces in the place of what it accepted of them.
+        """Returns the baseline with other accepted findings for some traces, which replace those it had for them.
 
         Args:
             found: the findings to accept, with the columns `IDENTIFYING`, by their trace as in `runs.inputs`.
@@ -191,7 +191,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def finding_of(row: Mapping[str, Any], trace: str) -> AcceptedFinding:
-    """Returns a row of `violations` as the file has it, once.
+    """Returns a row of `violations` as a line of the file, with count 1.
 
     Args:
         row: with the columns `IDENTIFYING`.

@@ -1,8 +1,8 @@
 """Looks up the keys of findings at the end, because the replay has only their hashes.
 
-A finding names its entry and mostly the id of its key, and readers need the key. The workers have staged every key once
-while they packed the trace, so it is not read again; only keys of entries that were published before a window, and do
-not occur in it, are looked up in the log.
+A finding names its entry and mostly the id of its key, and readers need the key. The workers staged every key once
+while they packed the trace. The log is read again only for entries that were published before a window and do not occur
+in it.
 """
 
 from base64 import b64encode
@@ -33,7 +33,7 @@ _NAMING_CODES: Final = (Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START,
 # Combines a position into one number, which is fast to search for; collisions are resolved afterwards.
 _MIXER: Final = 0x1000003
 _SCHEMA: Final = "topic STRING, ledger_id LONG, entry_id LONG"
-_IDS: Final = "topic STRING, ledger_id LONG, entry_id LONG, key_id LONG"
+_IDS: Final = f"{_SCHEMA}, key_id LONG"
 _IDS_ARROW: Final = arrow_schema(_IDS)
 _KEYS: Final = "key_id LONG, key BINARY"
 _KEYS_ARROW: Final = arrow_schema(_KEYS)

@@ -43,7 +43,7 @@ def refused_by_replay(
         # A new subscription also gets the publishes of earlier windows, which quarantined these rows already.
         quarantined_before = sf.col("reason").isin(REPEATED_ROW, DUPLICATE_SEQ) & (sf.col("seq") < first)
         refused = refused.where(~quarantined_before)
-    # Some may be older than the window: an earlier one left them open.
+    # Some refused rows are older than the window: an earlier window left them open.
     wider = replace(trace, seqs=asked.seqs)
     work = rows_with_texts(lambda found: found.asked, asked)
     return late_refusals(rows_in(evaluated(spark, wider, work, STAGED_SCHEMA, keep)), refused)

@@ -44,7 +44,7 @@ class AuditResult:
         run_keys: one run for each trace (audited again: for each window), in the order of the request's paths.
         traces: the trace of each run, with its whole log.
         unusable: why other traces have no run, or none of a window and the later ones.
-        stale: what the baseline accepts and whole traces do not have; of a window nobody knows what others have.
+        stale: what the baseline accepts and whole traces do not have; a window says nothing, as others may have it.
     """
 
     target: str
@@ -61,13 +61,13 @@ class ValidationResult:
     Attributes:
         path: of the trace.
         profile: name of the broker profile that an audit would apply.
-        judged_as: the words that no profile was read for the release, and as which one it is judged; None: one was.
+        judged_as: a sentence for a release without a profile: as which release it is judged; None: it has a profile.
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
         first: the first refused row of each reason.
         rows: the first refused rows, as many as were asked for.
-        gaps: rows that say that others were dropped.
+        gaps: rows that report dropped rows.
         rows_dropped: rows that recorders dropped.
         fault: why an audit would refuse the trace, by `trace.quarantine_ratio_max` and `trace.truncated_log`, with the
             next step; empty: it would audit it.

@@ -12,12 +12,12 @@ _log = logging.getLogger(__name__)
 
 
 def of_several(progress: Progress, number: int, whole: int) -> Progress:
-    """Returns what names stages with the trace that they are of: `trace 3 of 8: replay`.
+    """Returns a `Progress` that adds the number of the trace to each stage: `trace 3 of 8: replay`.
 
     Args:
-        progress: is called with the name.
+        progress: is called with the result.
         number: of the trace, counted from 1.
-        whole: how many there are; of a single one nothing is said.
+        whole: how many traces there are; a single one is not numbered.
     """
     return progress if whole == 1 else lambda stage: progress(f"trace {number:,} of {whole:,}: {stage}")
 

@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.spark_errors import plain_path
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.trace import Trace
 
-# What the name of a folder beside the trace ends with.
+# The ending of the suggested folder beside the trace, by option.
 _BESIDE: Final = {"--out": "audit", "--to": "converted"}
 
 
@@ -22,7 +22,7 @@ def refuse_target_in_trace(target: Target, traces: Iterable[Trace], option: str 
         option: that names the target.
 
     Raises:
-        UsageError: it does; the message names a folder beside the trace.
+        UsageError: the target is one of these; the message names a folder beside the trace.
     """
     folder = Path(plain_path(target.location))
     if target.named or not folder.is_absolute():

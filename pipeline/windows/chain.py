@@ -112,7 +112,7 @@ def windows_since(past: Sequence[PastWindow], moment_us: int) -> list[Window]:
     """
     windows = [run.window for run in _path_to_the_end(past)]
     found = [window for window in windows if window.to_us is None or moment_us < window.to_us]
-    begins = None if not windows or windows[0].from_us is None else windows[0].from_us
+    begins = windows[0].from_us if windows else None
     if not found or (begins is not None and moment_us < begins):
         last_us = windows[-1].to_us if windows else None
         end = "" if last_us is None else f"; the last one ends at {iso_8601(last_us)}"

@@ -1,6 +1,6 @@
 """Resolves a window: which rows of the log it has, from which state it starts, and where the next window begins.
 
-The tables have the windows before (`dispatch_audit.pipeline.windows.chain`), and one scan of the log finds the rows
+The tables hold the windows before it (`dispatch_audit.pipeline.windows.chain`), and one scan of the log finds its rows
 (`dispatch_audit.pipeline.windows.seq_bounds`). An audit of a whole log needs none of this.
 """
 
