@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _in_words(error: typer.TyperException) -> str:
-    """Returns what is wrong with the arguments: pydantic, which reads their values, speaks of Python's."""
+    """Returns what is wrong with the arguments, without the Python terms that pydantic uses for their values."""
     if isinstance(error, typer.BadParameter) and isinstance(error.__cause__, ValidationError) and error.param:
         return value_in_words(error.param.opts[0], error.__cause__)
     return error.format_message()

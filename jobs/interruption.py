@@ -6,7 +6,7 @@ and staging areas are made so that an audit may be killed at any moment, so Ctrl
 and an exit code. The JVM of a local Spark and the workers of the embedded engine end when this process has ended.
 
 A thread ends the process, because a handler in Python waits for the main thread, which may be in compiled code. It
-takes no lock and imports nothing, because the threads that it leaves in their places may hold any.
+takes no lock and imports nothing, because the other threads may hold any lock.
 
 Only `dispatch_audit.jobs.program` calls `end_on_interrupt`. In a notebook, on Databricks and below spark-submit, Ctrl-C
 belongs to the program around the audit.
@@ -51,7 +51,7 @@ class _Watch:
         """
         while os.read(woken, 1)[0] != signal.SIGINT:
             pass
-        # What is left running and fails now has nothing to say.
+        # Other threads and processes that fail now must print nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         # A terminal that is stopped takes no message, and must not keep the process.
         os.set_blocking(self.stderr, False)
@@ -78,7 +78,7 @@ def end_on_interrupt() -> None:
     threading.Thread(target=_WATCH.wait_and_end, args=(woken,), daemon=True).start()
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _wait_for_the_end)
-    # The last thing before the interpreter ends, which would else restore the default: death without the exit code.
+    # Runs last at exit: the interpreter would restore the default handler, which ends the process without this code.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
@@ -139,5 +139,5 @@ def handler_kept() -> Iterator[None]:
 
 
 def _wait_for_the_end(*_: object) -> None:
-    """Keeps the main thread from saying anything, such as that a child process was interrupted too."""
+    """Keeps the main thread from printing anything, such as that a child process was interrupted too."""
     threading.Event().wait()

@@ -9,10 +9,10 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-# Of the stages that are shown: an audit of many traces has more than a terminal has lines.
+# Stages that are shown: an audit of many traces has more than a terminal has lines.
 _LINES = 10
 LINE_S: Final = 60.0
-"""In a log the renewed line is written anew after so many seconds."""
+"""Seconds between two copies of the renewed line in a log."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def shown_stages(wanted: bool) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def renewed_line(wanted: bool, log: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
-    """Yields a function to call with the newest text of one line, as often as there is one.
+    """Yields a function to call with each new text of one line.
 
     Args:
         wanted: whether to show it at all.

@@ -126,10 +126,10 @@ def write_reports(
 
 
 def console(width: int | None = None) -> Console:
-    """Returns where a text for people goes: stdout, wrapped to a terminal, and in whole lines to anything else.
+    """Returns a console on stdout for texts.
 
     Args:
-        width: columns to wrap at anyway; None: as said.
+        width: columns to wrap at; None: those of a terminal, and whole lines elsewhere.
     """
     # Not `is_terminal` of rich, which FORCE_COLOR turns on where colours are wanted and nothing is to be wrapped.
     return Console(width=width or (None if sys.stdout.isatty() else WHOLE_LINES))
@@ -184,7 +184,7 @@ def write_report(path: Path, report: bytes, mode: Literal["wb", "ab"] = "wb", ke
         path: the file.
         report: its content.
         mode: as `open` takes it.
-        kept: where the result is that could not be written, as a clause.
+        kept: where the result is if it cannot be written, as a clause.
 
     Raises:
         UsageError: the file cannot be written.

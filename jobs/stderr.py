@@ -53,7 +53,7 @@ class Stderr:
         self._write(logging.WARNING, message)
 
     def note(self, message: str) -> None:
-        """Writes what was done, where stdout has the result that was asked for."""
+        """Writes what was done besides the result on stdout."""
         self._write(logging.INFO, message)
 
     def _write(self, level: int, message: str) -> None:
@@ -98,7 +98,7 @@ def _unexpected(error: Exception, debug: bool) -> DispatchAuditError:
 def _full_disk(error: BaseException | None) -> UsageError | None:
     """Returns the error for a disk without room, if that is the cause: engines and tables only pass its text on."""
     if isinstance(error, UsageError) and any(reason in str(error) for reason in _FULL_DISK):
-        # It names the file that cannot be written, and a way out of its own.
+        # Its message already names the file and a way out.
         return None
     while error is not None:
         if reason := next((reason for reason in _FULL_DISK if reason in str(error)), None):

@@ -38,7 +38,7 @@ def parsed_request(
 ) -> tuple[AuditRequest, EngineNeeds]:
     """Returns the request, checked as far as possible without an engine, and what it needs of one.
 
-    Names in a `trace.json` that mean nothing are warned about.
+    It warns of unknown names in a `trace.json`.
     """
     settings = load_settings(config)
     if profile is not None:
@@ -54,7 +54,7 @@ def parsed_request(
 
 
 def warn_of_unknown_names(traces: Iterable[Trace], stderr: Stderr) -> None:
-    """Writes a warning for each name in a `trace.json` that means nothing."""
+    """Writes a warning for each unknown name in a `trace.json`."""
     for trace in traces:
         for sentence in trace.manifest.unknown_names:
             stderr.warning(f"{trace.path}, {FILE_NAME}: {sentence}")

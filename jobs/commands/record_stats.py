@@ -122,8 +122,8 @@ def record_stats(
             timeout_s=timeout,
             connections=in_flight,
         )
-        plan = Plan(topic or [], namespace or [], subscription or [], interval, count, duration, in_flight)
-        plan = replace(plan, addresses=not without_addresses)
+        names = (topic or [], namespace or [], subscription or [])
+        plan = Plan(*names, interval, count, duration, in_flight, addresses=not without_addresses)
         with renewed_line(not quiet, stderr.warning) as shown:
             polled = _record(access, plan, out, stderr.warning, lambda done: shown(_line(done)))
         if not polled.rows and polled.stopped:
@@ -161,7 +161,7 @@ def _record(
         api = AdminApi(access)
         plan = replace(plan, topics=_topics(api, plan.topics), namespaces=[full_namespace(n) for n in plan.namespaces])
         _refuse_absent(api, plan)
-        # Each poll lists them anew; this one says whether there is such a namespace.
+        # Each poll lists the topics again; this call fails if there is no such namespace.
         for namespace in plan.namespaces:
             api.topics(namespace)
         manifest = manifest_of(api, _settings(), code_version())
@@ -202,7 +202,7 @@ def _refuse_absent(api: "AdminApi", plan: "Plan") -> None:
 
 
 def _settings() -> list[str]:
-    """The settings of broker.conf that an audit heeds."""
+    """The settings of broker.conf that an audit uses."""
     return sorted({CLASSIC_SETTING, *(name for profile in profiles().values() for name in profile.settings)})
 
 

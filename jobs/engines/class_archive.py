@@ -19,7 +19,7 @@ _MAGIC = (0xF00BABA8).to_bytes(4, "little")
 # Writing takes seconds; a file that is not whole by then belongs to a JVM that was killed.
 _WRITTEN_WITHIN_S = 600.0
 _UNUSED_S = 30 * 24 * 3600.0
-# It lists every class that it cannot keep.
+# The JVM would list every class that it cannot keep.
 _NO_WARNINGS = "-Xlog:cds=off"
 
 
@@ -51,7 +51,7 @@ def class_archive_options(java_version: str) -> str:
 
 
 def _key(java_version: str) -> str:
-    """Names what the classes come from: Java, and the jars of Spark as they are on this disk."""
+    """A digest of the sources of the classes: Java, and the jars of Spark on this disk."""
     jars = sorted(Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent, "jars").glob("*.jar"))
     found = [f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in jars for stat in [jar.stat()]]
     return hashlib.sha256("\n".join([java_version, *found]).encode()).hexdigest()[:16]

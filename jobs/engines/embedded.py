@@ -46,7 +46,7 @@ def embedded(builder: SparkSession.Builder, quiet: bool, load: Load) -> SparkSes
 
         server = SparkConnectServer("127.0.0.1", 0)
         server.start(background=True)
-        # Registered before the client registers its farewell, which runs first then and still finds the server.
+        # Registered before the client's exit handler, which therefore runs first and still finds the server.
         atexit.register(server.stop)
         host, port = server.listening_address or ("", 0)
         session = configured(builder.remote(f"sc://{host}:{port}"), settings).getOrCreate()

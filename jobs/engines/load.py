@@ -29,9 +29,9 @@ class Load(Enum):
 def load_of(traces: Sequence[Trace]) -> Load:
     """Returns the load of traces by their size and kind; a source that only Spark can reach may be of any size."""
     logs = [log for trace in traces for log in trace.logs]
-    if all(log.local for log in logs) and sum(map(sum, map(_sizes, logs))) <= BRIEF_BYTES_MAX:
-        return Load.BRIEF
-    return Load.CHUNKS if all(log.local for log in logs) else Load.ROWS
+    if not all(log.local for log in logs):
+        return Load.ROWS
+    return Load.BRIEF if sum(map(sum, map(_sizes, logs))) <= BRIEF_BYTES_MAX else Load.CHUNKS
 
 
 def _sizes(log: Log) -> Iterator[int]:

@@ -16,8 +16,8 @@ DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-# What the package names and Spark has in its own folder of jars, from which classes are taken first. Ivy would fetch it
-# all the same, and each session would copy it three times, each copy with a process that changes its mode.
+# Dependencies of the package that Spark has among its own jars, which take precedence. Ivy would fetch them too, and
+# each session would copy each of them three times, and start a process for each copy to change its mode.
 SPARK_HAS = {
     "spark.jars.excludes": ",".join(
         f"{group}:*"
