@@ -24,7 +24,7 @@ class SeenHash(NamedTuple):
 
     Attributes:
         owner: the consumer that the routing in force sends its entries to.
-        undecided: why another consumer may own it; empty: nobody else does.
+        undecided: why another consumer may own it; empty: no other may.
         held: the pending entries by consumer.
         drains_from: the holder that another owner has to wait for (PIP-379).
         drains_to: the consumer that the hash moved to.

@@ -44,7 +44,7 @@ class AuditResult:
         run_keys: one run for each trace (audited again: for each window), in the order of the request's paths.
         traces: the trace of each run, with its whole log.
         unusable: why other traces have no run, or none of a window and the later ones.
-        stale: what the baseline accepts and whole traces do not have; a window says nothing, as others may have it.
+        stale: what the baseline accepts and whole traces do not have; nothing for a window, as others may have it.
     """
 
     target: str

@@ -29,7 +29,7 @@ from dispatch_audit.pipeline.simulate.workload.partition_workload import Action,
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 RECONNECT_US = 100_000
-"""From a disconnect by the broker until the client joins anew."""
+"""From a disconnect by the broker until the client joins again."""
 
 
 class PartitionSimulation:
@@ -231,7 +231,7 @@ class PartitionSimulation:
     def _acknowledge(self, consumer: Consumer, positions: list[int]) -> None:
         self.log.acknowledged(self.agenda.now_us, consumer.number, positions)
         self.settlements.acknowledge(consumer, positions)
-        self.progress.acknowledged(len(positions))
+        self.progress.acknowledged()
 
     def _flow(self, consumer: Consumer, permits: int) -> None:
         self.log.flow(self.agenda.now_us, consumer.number, permits)

@@ -17,7 +17,6 @@ class Measures:
 
     Attributes:
         entries: entries published.
-        acknowledged: acknowledgements that arrived, those of entries sent again included.
         counters: what the dispatcher did.
         duplicates: entries sent again.
         never_sent: entries published and never sent.
@@ -28,13 +27,11 @@ class Measures:
         replay_peak: the most entries in replay.
         ranges_peak: the most acknowledged ranges above mark-delete (ack holes).
         ended_us: time of the last acknowledgement.
-        over_us: the end of the simulation.
         busy_us: time in which clients processed, summed.
         connected_us: time in which clients were connected, summed.
     """
 
     entries: int = 0
-    acknowledged: int = 0
     counters: Counters = field(default_factory=Counters)
     duplicates: int = 0
     never_sent: int = 0
@@ -44,7 +41,6 @@ class Measures:
     replay_peak: int = 0
     ranges_peak: int = 0
     ended_us: int = 0
-    over_us: int = 0
     busy_us: int = 0
     connected_us: int = 0
 
@@ -90,15 +86,13 @@ class Progress:
         # The first look of a stall counts the time before it too.
         measures.no_progress_us += silent_us if silent_us < self._stall_us + self.INTERVAL_US else self.INTERVAL_US
 
-    def acknowledged(self, entries: int) -> None:
-        """Counts acknowledgements that arrived."""
-        self.measures.acknowledged += entries
+    def acknowledged(self) -> None:
+        """Notes that an acknowledgement arrived."""
         self.measures.ended_us = self._state.agenda.now_us
 
-    def finish(self, over_us: int, clients: Sequence[Client], publish_us: Sequence[int] = ()) -> None:
-        """Completes `measures` at the end."""
+    def finish(self, over_us: int, clients: Sequence[Client], publish_us: Sequence[int]) -> None:
+        """Completes `measures` at the end, `over_us`."""
         state, measures = self._state, self.measures
-        measures.over_us = over_us
         measures.entries = state.cursor.end
         measures.replay_peak = state.replay.size_peak
         measures.ranges_peak = state.cursor.ranges_peak

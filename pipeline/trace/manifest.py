@@ -41,7 +41,7 @@ class Recorder(BaseModel):
 
 
 class Manifest(BaseModel):
-    """The description of a trace in its `trace.json`; fields that it does not know are kept apart and mean nothing.
+    """The description of a trace in its `trace.json`; unknown fields are kept but not used.
 
     Attributes:
         pulsar_version: of the recorded broker, such as `4.0.8`.

@@ -14,10 +14,10 @@ _LANE_HEADER = 30
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers behind a chart, for those who read them rather than see them.
+    """The numbers of a chart, for readers who cannot see it.
 
     Attributes:
-        left_out: rows that the tables of the audit have besides.
+        left_out: how many more rows the tables of the audit have.
         numeric: positions of the columns with numbers, which stand at the right.
     """
 

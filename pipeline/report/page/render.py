@@ -69,7 +69,7 @@ def rendered_as(name: str, page: AnyPage, more: Mapping[str, Any] | None = None)
     Args:
         name: the file of its template among the static ones; it extends `base.html.j2`.
         page: what the template lays out.
-        more: for its script, beside what draws the charts of the sections.
+        more: further data for its script, which has the charts of the sections anyway.
     """
     scripts = [_static("vega.js"), _static("page.js")]
     return template(name).render(

@@ -140,7 +140,7 @@ def _about_waits(run: RunSummary, topics: TopicNames) -> str:
 
 
 def is_worth_a_look(run: RunSummary, *, unproven: bool = True) -> bool:
-    """Whether the worst finding needs a look; a permitted one or a fact does not, one not provable if `unproven`."""
+    """Whether the worst finding needs a look; one that is not provable does only if `unproven`."""
     severity = run.findings[0].severity if run.findings else "info"
     return run.verdict != "clean" and severity in NEED_A_LOOK and (unproven or severity != "not_provable")
 

@@ -64,9 +64,7 @@ class Sender:
 
     def _discard(self, entries: list[int], replay_read: bool) -> None:
         """Discards a result because an older entry entered replay; entries of a replay read are still in replay."""
-        counters = self._state.counters
-        counters.discarded += 1
-        counters.entries_wasted += len(entries)
+        self._state.counters.entries_wasted += len(entries)
         if not replay_read:
             for position in entries:
                 self._state.wait_in_replay(position)

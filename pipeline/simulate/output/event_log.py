@@ -95,7 +95,7 @@ class EventLog:
         self._extend((SETTINGS, now_us, -1, when, self._text(settings)))
 
     def take(self) -> tuple["array[int]", list[str]]:
-        """Returns `events` and `texts` so far, and begins anew."""
+        """Returns `events` and `texts` so far, and empties the log."""
         taken = self.events, self.texts
         self.events, self.texts = array("q"), []
         self._extend = self.events.extend

@@ -1,4 +1,4 @@
-"""The names of policies, apart from what they need: the command line shows them before it imports anything large."""
+"""The names of policies, without their imports: the command line shows them before it imports anything large."""
 
 from typing import Literal, get_args
 

@@ -155,7 +155,7 @@ class RecentlyJoinedPolicy(DispatcherPolicy):
 
 
 class LastSentPolicy(RecentlyJoinedPolicy):
-    """PIP-282: a newcomer may have what was scheduled for sending before it joined, wherever the cursor has read to.
+    """PIP-282: a newcomer may be sent what was sent before it joined, whatever the read position is.
 
     All entries up to the last sent position were sent, and above it those of a set. Source: pip-282.md of the Pulsar
     repository, "Design & Implementation Details"; no release has it (contract 6.0).

@@ -9,9 +9,9 @@ class Consumer:
     Attributes:
         number: its number in the trace.
         name: the name that the client gave.
-        client: the number of the client behind it.
+        client: the number of its client.
         permits: messages that it may be sent; negative after a batch that was larger.
-        side_permits: permits that came while it was blocked.
+        side_permits: permits that were granted while it was blocked.
         unacked: messages sent and not acknowledged, as the broker counts them.
         blocked: whether it reached `unacked_max` and has not come down to half of it.
         pending: the entries that it holds, with their hashes.
@@ -41,7 +41,7 @@ class Consumer:
         Args:
             number: its number in the trace.
             name: the name that the client gave.
-            client: the number of the client behind it.
+            client: the number of its client.
             unacked_max: `maxUnackedMessagesPerConsumer`; 0: no limit.
         """
         self.number = number

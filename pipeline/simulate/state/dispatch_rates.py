@@ -71,7 +71,7 @@ class DispatchRates:
             self._limited.append(kept or _Limited(rate, now_us))
 
     def refill(self, now_us: int) -> None:
-        """Begins anew with all tokens: the broker that loads a topic makes limiters of its own for it."""
+        """Refills all limits: a broker that loads a topic makes new limiters for it."""
         self._limited = [_Limited(limited.rate, now_us) for limited in self._limited]
 
     def allowed(self, entries_max: int, entry_bytes: int, now_us: int) -> int:

@@ -29,7 +29,6 @@ class Counters:
         entries_read: entries in them.
         entries_wasted: entries of them that were not sent.
         sent: entries sent, those sent again included.
-        discarded: results that were discarded because replay had an older entry (contract 4.10).
         guarded: entries that the race guard or the replay-addition guard held back.
         overflowed: entries written to the overflow ledger.
         overflowed_messages: messages in them.
@@ -41,7 +40,6 @@ class Counters:
     entries_read: int = 0
     entries_wasted: int = 0
     sent: int = 0
-    discarded: int = 0
     guarded: int = 0
     overflowed: int = 0
     overflowed_messages: int = 0
@@ -99,8 +97,8 @@ class DispatcherState:
         overlapped: entries that two results in flight contain: of replay reads (F10, contract 6.6), or of reads before
             and after a rewind.
         normal_in_flight: the first entry of a normal read that is read and not dispatched; `NEVER`: there is none.
-        rates: the dispatch rate limits; None: there is none.
-        delayed: the entries that a producer delayed; None: no producer does.
+        rates: the dispatch rate limits; None: there are none.
+        delayed: the entries that a producer delayed; None: no producer delays any.
         redelivery_counts: of entries that were given back by a command.
         first_sent_us: when each entry was sent for the first time; -1: not yet.
         last_sent_us: when anything was sent.

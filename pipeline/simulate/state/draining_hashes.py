@@ -28,10 +28,9 @@ class DrainingHashes:
     Attributes:
         by_hash: the draining hashes.
         cleared: of each holder, how many of its hashes have stopped draining.
-        begun: how many hashes ever began to drain.
     """
 
-    __slots__ = ("_batches", "_notify", "_unblocked_in_batch", "begun", "by_hash", "cleared")
+    __slots__ = ("_batches", "_notify", "_unblocked_in_batch", "by_hash", "cleared")
 
     def __init__(self, notify: Callable[[], None]) -> None:
         """Starts without a draining hash.
@@ -41,7 +40,6 @@ class DrainingHashes:
         """
         self.by_hash: dict[int, DrainingHash] = {}
         self.cleared: dict[int, int] = {}
-        self.begun = 0
         self._notify = notify
         self._batches = 0
         self._unblocked_in_batch = False
@@ -57,7 +55,6 @@ class DrainingHashes:
         found = self.by_hash.get(sticky_hash)
         if found is None:
             self.by_hash[sticky_hash] = found = DrainingHash(holder)
-            self.begun += 1
         if found.holder != holder:
             raise AssertionError(f"hash {sticky_hash} drains at {found.holder}, not at {holder}")
         found.entries += 1

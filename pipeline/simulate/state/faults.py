@@ -15,8 +15,8 @@ class Faults:
 
     Attributes:
         from_us: when the faults of the next four attributes begin.
-        stuck_read: the first normal or replay read from then on never completes, so the dispatcher believes that it is
-            pending (#26454); None: all complete.
+        stuck_read: the first normal or replay read from then on does not complete, so the dispatcher believes that it
+            is pending (#26454); None: all complete.
         stuck_for_us: how long it is stuck at most; 0: until an unload or a seek.
         starved_key: the number of a key whose hash nobody is sent any more; `NO_KEY`: there is none.
         misrouted_key: the number of a key whose hash is sent to another consumer than its owner.

@@ -13,7 +13,7 @@ class MisroutingState(DispatcherState):
         """Sends a hash to another consumer than its owner from now on, or to nobody.
 
         Args:
-            fault: the hash, and whether nobody gets it.
+            fault: the hash, and whether it is sent to nobody.
         """
         self._faulty_hash, self._to_nobody = fault
         self.ownership_changed()

@@ -76,7 +76,7 @@ class ReplayQueue:
         by_owner: the same queues, by the consumer that owns the hash now.
         bare: the entries without a hash, ascending.
         size_peak: the most entries at one time.
-        added: entries added since someone put a set here; None: nobody asks.
+        added: entries added since a replay read began, in versions that guard against them; None: not noted.
     """
 
     __slots__ = ("_front", "_heap", "_owner_of", "added", "bare", "by_hash", "by_owner", "hash_of", "size_peak")
@@ -164,7 +164,7 @@ class ReplayQueue:
         self._heap.clear()
 
     def regroup(self) -> None:
-        """Finds the owner of each hash anew, after a membership change."""
+        """Groups the hashes by their owners after a membership change."""
         self.by_owner.clear()
         for sticky_hash, queue in self.by_hash.items():
             self.by_owner.setdefault(self._owner_of(sticky_hash), {})[sticky_hash] = queue
