@@ -17,14 +17,15 @@ from dispatch_audit.pipeline.assignment.ranges.observed import Observed, SeenDis
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import Ints
 
 Bounds: TypeAlias = tuple[int, int]
 """A change took effect after the first seq and before the second."""
 
-_NEVER = 1 << 40
+# The disagreements of a course that is not allowed.
+_NOT_ALLOWED = 1 << 40
 _STARTS = among(Code.DISPATCH_START)
 _ENDS = among(Code.DISPATCH_END)
 
@@ -38,17 +39,17 @@ def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], until: Ints
     """
     states, decisions = disagrees.shape
     for d in range(decisions):
-        best = _NEVER if d > 0 else 0
+        best = _NOT_ALLOWED if d > 0 else 0
         for k in range(states):
             if d > 0:
                 best = min(best, until[k, d - 1])
-            until[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
+            until[k, d] = best + disagrees[k, d] if allowed[k, d] else _NOT_ALLOWED
     for d in range(decisions - 1, -1, -1):
-        best = _NEVER if d < decisions - 1 else 0
+        best = _NOT_ALLOWED if d < decisions - 1 else 0
         for k in range(states - 1, -1, -1):
             if d < decisions - 1:
                 best = min(best, since[k, d + 1])
-            since[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
+            since[k, d] = best + disagrees[k, d] if allowed[k, d] else _NOT_ALLOWED
 
 
 class Ordered(NamedTuple):
@@ -150,7 +151,7 @@ def _located(after: int, before: int, seq: Column, ts_us: Column) -> Located:
 def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     # In state k the first k changes have begun, and none of the others is over.
     begun = np.maximum.accumulate([-1, *(start for start, _ in bounds)])
-    over = np.minimum.accumulate([_NEVER, *(end for _, end in reversed(bounds))])[::-1]
+    over = np.minimum.accumulate([NEVER, *(end for _, end in reversed(bounds))])[::-1]
     allowed = (seq[None, :] > begun[:, None]) & (seq[None, :] < over[:, None])
     until, since = np.empty((2, *disagrees.shape), dtype=np.int64)
     _costs(disagrees, allowed, until, since)

@@ -1,6 +1,7 @@
 """Where, inside of its bracket, a membership change is taken to have happened."""
 
 import numpy as np
+import pytest
 from local_replay import HIGH, LOW, LOWEST, STEP_US, Log, replayed
 
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
@@ -137,6 +138,17 @@ def test_an_earlier_change_leaves_room_for_a_later_one_that_ends_before_it() -> 
     places = [place.at for place in located]
     assert [0 <= at.seq < 5 for at in places] == [True, True]
     assert places[0] <= places[1]
+
+
+@pytest.mark.parametrize("first", [0, 2**40, 2**61])
+def test_the_place_is_the_same_however_high_the_seqs_are(first: int) -> None:
+    rows = first + np.arange(10, dtype=np.int64)
+    sent, hashes = rows[2:8], np.zeros(6, dtype=np.int64)
+    to = np.array([1, 1, 1, 1, 2, 2], dtype=np.int64)
+    evidence = Evidence(sent, hashes, to, recorded_late=False)
+    routings = [routing_of_ranges([(0, 65_535, owner)]) for owner in (1, 2)]
+    (located,) = locate_changes([(first, first + 9)], rows, (rows - first) * STEP_US, evidence, routings)
+    assert located.at.seq - first == 5
 
 
 def test_a_change_stays_inside_its_bracket_whatever_the_evidence() -> None:
