@@ -11,8 +11,9 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 
-_LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
-LOOK_AHEAD: Final = frozenset({f"{_LOOK_AHEAD}Consumer", f"{_LOOK_AHEAD}Subscription"})
+_IN_REPLAY_PER_CONSUMER: Final = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
+_IN_REPLAY_PER_SUBSCRIPTION: Final = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
+LOOK_AHEAD: Final = frozenset({_IN_REPLAY_PER_CONSUMER, _IN_REPLAY_PER_SUBSCRIPTION})
 """The settings that limit how far a dispatcher looks ahead."""
 
 READ_BATCH_DEFAULT: Final = 100
@@ -93,8 +94,8 @@ def limits_of(
         looks_ahead=looks_ahead,
         reads_past_replay=reads_past_replay,
         unwritable_takes_nothing=unwritable_takes_nothing,
-        replay_per_consumer=number(f"{_LOOK_AHEAD}Consumer"),
-        replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),
+        replay_per_consumer=number(_IN_REPLAY_PER_CONSUMER),
+        replay_per_subscription=number(_IN_REPLAY_PER_SUBSCRIPTION),
         unacked_per_consumer=number(UNACKED_PER_CONSUMER),
         unacked_per_subscription=number(UNACKED_PER_SUBSCRIPTION),
         lowest_per_subscription=number(UNACKED_PER_SUBSCRIPTION),
@@ -107,8 +108,8 @@ def in_force_of(limits: BrokerLimits, in_force: SettingsInForce) -> BrokerLimits
     """The limits after a change of settings; within its bracket the lowest that may hold the broker back."""
     lowest = limits.lowest_per_subscription, in_force.lowest(UNACKED_PER_SUBSCRIPTION)
     return limits._replace(
-        replay_per_consumer=in_force.lowest(f"{_LOOK_AHEAD}Consumer"),
-        replay_per_subscription=in_force.lowest(f"{_LOOK_AHEAD}Subscription"),
+        replay_per_consumer=in_force.lowest(_IN_REPLAY_PER_CONSUMER),
+        replay_per_subscription=in_force.lowest(_IN_REPLAY_PER_SUBSCRIPTION),
         unacked_per_consumer=in_force.of_broker(UNACKED_PER_CONSUMER),
         unacked_per_subscription=in_force.of_broker(UNACKED_PER_SUBSCRIPTION),
         lowest_per_subscription=min((limit for limit in lowest if limit > 0), default=0),

@@ -26,6 +26,7 @@ _RATES: Final[Mapping[Scope, str]] = {
     "topic": "dispatchThrottlingRatePerTopic",
     "subscription": "dispatchThrottlingRatePerSubscription",
 }
+_RATE_LIMITS: Final = tuple(f"{name}{unit}" for name in _RATES.values() for unit in ("InMsg", "InByte"))
 # Policies of the namespace and the topic have no part in what the broker looks up in broker.conf itself.
 _OF_POLICIES: Final = frozenset({"namespace", "topic", "subscription"})
 
@@ -195,15 +196,15 @@ class SettingsInForce:
 
     def claimed_rates(self) -> tuple[int, ...]:
         """The limits of the dispatch rate that are in force as far as settings say; 0: none."""
-        return tuple(self.of(f"{name}{unit}").limit for name in _RATES.values() for unit in ("InMsg", "InByte"))
+        return tuple(self.of(name).limit for name in _RATE_LIMITS)
 
     def says_rates(self) -> bool:
         """Whether rows say each limit of the dispatch rate, or that there is none."""
-        return all(self.of(f"{name}{unit}").said_by_row for name in _RATES.values() for unit in ("InMsg", "InByte"))
+        return all(self.of(name).said_by_row for name in _RATE_LIMITS)
 
     def knows_rates(self) -> bool:
         """Whether no row that says a limit of the dispatch rate may be missing."""
-        return all(self.is_known(f"{name}{unit}") for name in _RATES.values() for unit in ("InMsg", "InByte"))
+        return all(self.is_known(name) for name in _RATE_LIMITS)
 
     def rules_out_rates(self) -> bool:
         """Whether rows say of each limit of the dispatch rate that there is none."""
