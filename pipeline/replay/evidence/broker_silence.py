@@ -1,10 +1,9 @@
 """Times in which the broker wrote nothing about a subscription, not even the snapshots that were due.
 
 A recorder takes snapshots by a timer, whatever the dispatcher does. Where one was due and no row of any kind was
-written, of a publish no more than of a dispatch, the broker may have stood still as a whole: a garbage collection, a
-paused or starved machine, a disk that did not answer. Then nothing follows about its dispatcher.
-
-It takes others after joins, leaves and resets, perhaps only those, and they are never due.
+written, the broker may have stood still as a whole: a garbage collection, a paused or starved machine, a disk that did
+not answer. Then nothing follows about its dispatcher. Snapshots after joins, leaves and resets are never due; a
+recorder may take no others.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,30 +17,30 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.state.records import Ints
 
-# The one before a snapshot of the timer may have followed a change, and an earlier silence may lie between two: the
-# third longest of so many distances is that of the timer.
+# A distance is too short after a snapshot of a change, and too long over a silence: the third longest of so many is the
+# period of the timer.
 _DISTANCES: Final = 9
 _OF_TIMER: Final = -3
-# Of the distance between two snapshots: a timer that is later than that was held up.
+# Times the period: a timer that is later was held up.
 _LATE: Final = 1.25
-# Of the period: half of the distances are at least as long, or no timer took the snapshots.
+# Times the period: if the median of the distances is shorter, no timer took the snapshots.
 _REGULAR: Final = 0.6
-# No stall needs more of them.
+# No stall needs more silences.
 _KEPT_MAX: Final = 256
 
 
 @checkpointed("broker_silence")
 class BrokerSilence:
-    """The silences so far, the last 256 of them."""
+    """The last `_KEPT_MAX` silences so far."""
 
     __slots__ = ("_changed", "_distances", "_last_us", "_silences", "_snapshot", "_times")
 
     def __init__(self) -> None:
         self._last_us: int | None = None
-        # Of the last snapshot; whether the members may have changed since.
+        # Seq and time of the last snapshot; whether the members may have changed since.
         self._snapshot: tuple[int, int] | None = None
         self._changed = False
-        # Of snapshots by the timer, and how long after the snapshot before each was taken.
+        # The times of snapshots by the timer, and their distances from the snapshots before them.
         self._times: list[int] = []
         self._distances: list[int] = []
         self._silences: list[tuple[int, int]] = []
@@ -51,8 +50,8 @@ class BrokerSilence:
 
         Args:
             ts_us: their times in microseconds, in the order of seq; at least one.
-            snapshots: the snapshots among them,
-            changes: and the joins, leaves and resets, both in the order of seq.
+            snapshots: the snapshots among them, in the order of seq.
+            changes: the joins, leaves and resets among them, in the order of seq.
         """
         since = np.maximum.accumulate(np.append(ts_us[0] if self._last_us is None else self._last_us, ts_us))
         self._last_us = int(since[-1])

@@ -1,7 +1,7 @@
 """The settings that a trace claims, as far as rows and snapshots of the broker confirm or contradict them.
 
-A contradiction is noted once for each setting of a subscription. Rule `settings_mismatch` reports it; whoever notes it
-says in it what is judged how from then on, and sees to it.
+A contradiction is noted once for each setting of a subscription. Rule `settings_mismatch` reports it; the code that
+notes it says in `judged` what is judged differently from then on, and does so.
 """
 
 from typing import NamedTuple
@@ -18,10 +18,10 @@ class Contradiction(NamedTuple):
     Attributes:
         claim: the setting as the trace or a row has it, or the default of the release.
         shown: what the broker shows, as a clause with a subject and a verb.
-        value: the value that this is, as a sentence names it; empty: it only is another one.
+        value: the broker's value, as a sentence names it; empty: another one, which is not known.
         at: the row that completes the evidence.
         evidence: seq and text of the rows that show it, oldest first; never none.
-        judged: what is judged how from then on, as a clause.
+        judged: what is judged differently from then on, as a clause.
     """
 
     claim: Setting

@@ -1,4 +1,4 @@
-"""Which overtakings a delay permits that may have been heeded before a row says so.
+"""Which overtakings are permitted because delayed delivery may have been on before a row says so.
 
 A recorder that looks at the settings from time to time writes between which rows delayed delivery was switched on.
 From the first of them on the broker may delay what asks for it, and send what comes later (E2).
@@ -34,7 +34,7 @@ class DelayEvidence:
         self._switched_on: list[_SwitchedOn] = []
 
     def look(self, row: SettingsRow, before: Setting, after: Setting) -> None:
-        """Notes the time before a row that switches delayed delivery on; `before` and `after` it is that setting."""
+        """Notes the time before a row that switches delayed delivery on; `before` and `after` are the setting."""
         if before.value is False and after.value is not False and row.seq_begin < row.seq:
             self._switched_on.append(_SwitchedOn(row.seq_begin, row.seq, row.ts_us))
 

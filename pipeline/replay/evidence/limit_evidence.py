@@ -1,7 +1,7 @@
 """The claimed limits of unacknowledged messages: when they changed, and which of them the broker contradicts.
 
-Rules count how often a limit is passed, and how often the broker holds back at it (`rules.limits_contradicted`). Here
-is what follows for the findings: those under a contradicted limit are not provable, and one within the bracket of a
+Rules count how often a limit is passed, and how often the broker holds back at it (`rules.limits_contradicted`). It
+follows for the findings: those under a contradicted limit are not provable, and one within the bracket of a
 change stands only if both values make it one. A limit that only trace.json or the default of the release claims may
 have been raised by a policy that nobody recorded, so a dispatch beyond it breaks the rule only where a row `settings`
 says the limit, or where the broker holds back at it more often than not.
@@ -28,7 +28,7 @@ from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.records import Records, chosen
 
 HELD_BACK_MIN: Final = 3
-"""So many times a broker holds back at a limit that it keeps; once or twice an entry waits for something else."""
+"""So often at least a broker holds back at a limit that it keeps; once or twice may have another reason."""
 _JUDGED: Final = (
     "no wait is put down to this limit any more, and dispatches beyond it are not provable instead of violations"
 )
@@ -80,12 +80,12 @@ class LimitEvidence:
         before = [in_force.of(name) for name in LIMITED]
         in_force.put(row)
         for name, was in zip(LIMITED, before, strict=True):
-            limit, said = in_force.of(name).limit, in_force.of(name).said_by_row
+            now = in_force.of(name)
             # Where rows were lost, the last one before them need not have been in force until now.
-            changed = limit != was.limit or (said and was.where == "lost")
-            if changed or not said:
+            changed = now.limit != was.limit or (now.said_by_row and was.where == "lost")
+            if changed or not now.said_by_row:
                 self._end_said(name, row.seq)
-            if said and self._said_since[name] is None:
+            if now.said_by_row and self._said_since[name] is None:
                 self._said_since[name] = row.seq
             if not changed:
                 continue
@@ -99,7 +99,7 @@ class LimitEvidence:
                 self._reported = None
             dispatcher.judge_anew(name)
             if row.seq_begin < row.seq:
-                self._changed.append(_ChangedLimit(name, row.seq_begin, row.seq, limit, row.ts_us))
+                self._changed.append(_ChangedLimit(name, row.seq_begin, row.seq, now.limit, row.ts_us))
 
     def _end_said(self, name: str, seq: int) -> None:
         since = self._said_since[name]
@@ -114,7 +114,7 @@ class LimitEvidence:
             self._reported = most, snapshot.seq
 
     def contradicted(self, found: ContradictedLimit, in_force: SettingsInForce) -> Contradiction:
-        """What a contradicted limit is reported as; from its beginning on, findings under it are not provable."""
+        """The report of a contradicted limit; from its beginning on, findings under it are not provable."""
         setting = in_force.of(found.setting)
         self._disputed.append(_LimitRows(found.setting, self._since[found.setting], NEVER))
         held = count(found.most, "unacknowledged message")
@@ -136,7 +136,7 @@ class LimitEvidence:
         return next((disputed.setting for disputed in self._disputed if disputed.include(limited, seq)), None)
 
     def note_kept(self, dispatcher: Dispatcher) -> None:
-        """Notes which of the limits in force the broker is known to keep; call in front of each result."""
+        """Notes which of the limits in force the broker is known to keep; call before each result."""
         kept = [vouched for name in LIMITED for vouched in _kept(name, dispatcher)]
         former = {(vouched.setting, vouched.after_seq) for vouched in kept}
         self._vouched = [

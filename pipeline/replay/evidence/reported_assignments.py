@@ -1,4 +1,4 @@
-"""How far snapshots of the broker agree with the selector and the dispatcher by which a replay goes.
+"""How far snapshots of the broker agree with the selector and the dispatcher that the replay uses.
 
 A selector that is not the broker's gives other ranges to nearly every consumer in every snapshot. A broker with a bug
 reports other ranges for a consumer, or for some time, and those of the selector otherwise. With one consumer all
@@ -74,8 +74,7 @@ class ReportedAssignments:
         reported = {consumer.consumer: consumer.ranges for consumer in snapshot.consumers if consumer.ranges}
         if not reported or len(reported) < len(snapshot.consumers):
             return
-        # The assignment in force lists consumers that the snapshot does not know, or the other way round: the trace
-        # does not tell the one of that moment.
+        # If neither side lists the consumers of the snapshot, the trace does not show the assignment of that moment.
         comparable = [ranges for ranges in in_force if ranges.keys() == reported.keys()]
         if not comparable:
             return
