@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
 
-# The number of roots, and of hashes of a consumer, that are named.
+# The number of roots, and of hashes of a consumer, that are reported.
 NAMED_MAX = 20
 
 
@@ -38,8 +38,8 @@ class Waiters(NamedTuple):
         hash: its sticky hash.
         hash_at: the slot of the hash.
         owner: the index of the consumer that owns the hash; NOBODY: none.
-        since_seq: the row since which it waits,
-        since_ts: and the time of that row, in microseconds.
+        since_seq: the row since which it waits.
+        since_ts: the time of that row, in microseconds.
         messages: the messages in the entry.
         was_read: whether the broker has certainly read it.
         drains: whether another consumer still holds the hash.
@@ -135,7 +135,7 @@ def _at(state: Seen, slots: Ints) -> Waiters:
 
 
 def joined(some: Waiters, others: Waiters) -> Waiters:
-    """Both together."""
+    """The waiters of both."""
     return Waiters(*(np.concatenate(columns) for columns in zip(some, others, strict=True)))
 
 
@@ -144,8 +144,8 @@ def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[tuple[int, 
 
     Args:
         state: the state, in front of the row or after it.
-        consumer: the index of the consumer; NOBODY, whom nothing was sent, has none.
-        until_seq: the row. The oldest entry that it took from the consumer counts.
+        consumer: the index of the consumer; NOBODY holds none.
+        until_seq: the row; the oldest entry that it took from the consumer counts as held.
     """
     if consumer == NOBODY:
         return ()
@@ -196,7 +196,7 @@ def oldest(state: Seen, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
 
 
 def largest(hashes: Ints, waited: Ints) -> list[int]:
-    """The hashes that waited most, the longest first."""
+    """The up to `NAMED_MAX` hashes that waited longest, the longest first."""
     unique, at = np.unique(hashes, return_inverse=True)
     sums = np.bincount(at, weights=waited, minlength=unique.size)
     return [int(unique[i]) for i in np.lexsort((unique, -sums))[:NAMED_MAX]]

@@ -23,7 +23,7 @@ class Sample(NamedTuple):
         consumers: the number of connected consumers.
         replay_size: the entries in replay, from a snapshot; else at least that many, from the trace.
         reported: whether `replay_size` comes from a snapshot.
-        look_ahead_limit: in entries; None: there is none.
+        look_ahead_limit: the limit of entries in replay; None: there is none.
         ack_holes: the number of ranges of acknowledged entries above mark-delete.
         ack_holes_max: how many such ranges the cursor persists.
         mark_delete_gap: the number of entries above mark-delete that were read.
@@ -46,7 +46,7 @@ def sample(state: Seen, ts_us: int, limits: BrokerLimits, replay_size: int | Non
     common, slots = common_of(state), _above_mark_delete(state)
     entries: Any = state.entries.view(np.ndarray)
     read = are_before(state, slots, (common["highest_dispatched_ledger"], common["highest_dispatched_entry"] + 1))
-    # A rewound cursor reads what is acknowledged no more.
+    # A rewound cursor does not read acknowledged entries again.
     read |= entries["marks"][slots] & Mark.ACKED != 0
     holes = _holes(state, slots)
     consumers = int(common["connected"])

@@ -1,7 +1,6 @@
-"""Intervals in which a consumer could be sent nothing, and hashes that starved.
+"""Intervals in which a consumer could be sent nothing.
 
-The kernel only notices that such an interval ends, and stops there. While the state still shows which entries waited,
-`attribution` counts them.
+The kernel stops where one ends, so that `attribution` counts the waiting entries while the state still shows them.
 """
 
 from collections.abc import Mapping
@@ -68,7 +67,7 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: Trac
 
 
 def may_be_unwritable(state: Seen, since_seq: int) -> NDArray[np.bool_]:
-    """Which consumers may have connections that take nothing: none of what they hold was acknowledged since a row."""
+    """Which consumers may have connections that take nothing: they hold entries, and gave up none since a row."""
     consumers: Any = state.consumers.view(np.ndarray)
     unwritable: NDArray[np.bool_] = (consumers["held"] > 0) & (consumers["gave_up_seq"] <= since_seq)
     return unwritable
@@ -119,7 +118,7 @@ def is_released(state: Seen) -> bool:
 def mark_delete_is_guessed(state: Seen) -> bool:
     """Whether mark-delete is no more than a guess, which may be too high.
 
-    After a reset the first publish or dispatch says where it is, until a snapshot shows it.
+    After a reset it is derived from the first publish or dispatch, until a snapshot shows it.
     """
     common = state.common
     return bool(was_reset(state) and common[0].shown_ts <= common[0].unseen_until_ts)

@@ -58,22 +58,22 @@ def _refused(state: Seen, consumer: int, interval: Interval) -> Waiters:
 
 
 def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Reported) -> int:
-    """How many of the entries are in replay: those that were read, or what a snapshot counts there for nobody else.
+    """How many of the entries are in replay: those that were read, or what a snapshot counts beyond those of others.
 
     What an administrator may have skipped waits as far as rows show, but need not be there any more (contract 5.10).
     """
     common = common_of(state)
     read = shown_as_read(state, waiting, reported) & ~may_be_skipped(state, waiting, reported)
-    # What was sent after the snapshot may have been in replay at it. A single consumer was sent nothing.
+    # What was sent after the snapshot may have been in replay when it was taken. A single consumer was sent nothing.
     sent_ts = 0 if common["connected"] == 1 else int(common["last_dispatch_ts"])
     counted = reported.since(max(interval.from_ts, sent_ts) + SNAPSHOT_LAG_US).in_replay or 0
     shown = int(np.count_nonzero(read))
-    # All entries are looked at only if that can make it more.
+    # All entries are scanned only if that can raise the number.
     return shown if counted <= shown else max(shown, counted - _perhaps_in_replay_for_others(state, waiting.owner[0]))
 
 
 def _perhaps_in_replay_for_others(state: Seen, consumer: int) -> int:
-    """How many entries may be in replay at most that another consumer than one, or nobody, owns."""
+    """How many entries that a consumer does not own may be in replay at most."""
     each = waiters(state), waiters(state, delayed=True), sent_from_replay(state)
     return sum(int(np.count_nonzero(entries.owner != consumer)) for entries in each)
 
@@ -90,7 +90,7 @@ def _blocked_hash(waiting: Waiters, whole: Blocked) -> Blocked:
 
 
 def _from_first_waiter(waiting: Waiters, interval: Interval) -> Interval:
-    """The interval from the moment on at which the first entry waited."""
+    """The interval, begun no earlier than the first entry waited."""
     first = np.lexsort((waiting.since_seq, waiting.since_ts))[0]
     seq, ts_us = int(waiting.since_seq[first]), int(waiting.since_ts[first])
     return interval if ts_us <= interval.from_ts else interval._replace(from_seq=seq, from_ts=ts_us)

@@ -1,4 +1,4 @@
-"""For how long causes of consumers and of the subscription have been there, with the intervals that are open."""
+"""How long causes of consumers and of the subscription have lasted, open intervals included."""
 
 import numpy as np
 
@@ -22,8 +22,7 @@ def unavailable_us(state: Seen, consumer: int, ts: int) -> int:
 def unserved_us(state: Seen, consumer: int, ts: int) -> int:
     """The time since its join for which the broker did not read for a consumer; 0 for nobody.
 
-    For one that is blocked on unacknowledged messages it does not, although it may send it what it reads for others
-    (4.2, 4.8).
+    It does not for one that is blocked on unacknowledged messages, but may send it what it reads for others (4.2, 4.8).
     """
     if consumer < 0:
         return 0

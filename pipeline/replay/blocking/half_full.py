@@ -1,9 +1,8 @@
 """Who may be blocked on a limit of unacknowledged messages that no row shows, and until when (contract 4.14).
 
-A limit that no row says may have any value, and policies may change it. Whoever one of the values blocks, the lowest
-one blocks too: that one is reached first, and half of it last. So whoever the lowest limit that anybody sets would
-block may be blocked. The acknowledgement that ends a wait has taken the count below half by then, so it is noted until
-when it was not.
+A limit that no row says may have any value, and policies may change it. The lowest value blocks whomever a higher one
+blocks: it is reached first, and half of it last. So a consumer may be blocked if the lowest limit that anybody sets
+would block it. The acknowledgement that ends a wait takes the count below half, so the last time before is noted.
 """
 
 from typing import Final
@@ -15,9 +14,9 @@ from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED
 
 OF_CONSUMER_MIN: Final = 3
-"""Nobody limits a consumer to fewer messages."""
+"""Assumed: nobody limits a consumer to fewer messages."""
 OF_SUBSCRIPTION_MIN: Final = 20
-"""And nobody a subscription."""
+"""Assumed: nobody limits a subscription to fewer messages."""
 
 
 @compiled
@@ -62,7 +61,7 @@ def _least_of_consumer(state: Seen, consumer: int) -> int:
     common = state.common
     if common[0].consumer_said == 0 or state.limits.claims[OF_CONSUMER].claim == CLAIM_DISREGARDED:
         return OF_CONSUMER_MIN
-    # What the broker counts and rows do not show may have reached a limit that a row says, too.
+    # Messages that the broker counts and rows do not show may also have reached a limit that a row says.
     return int(common[0].blocks_at) if state.consumers[consumer].uncounted > 0 else 0
 
 

@@ -34,7 +34,7 @@ class KeptIntervals:
     _since_seq: int = -1
 
     def all(self) -> list[Blocked]:
-        """Those that were kept."""
+        """The kept intervals, in no order."""
         return [interval for heap in self._heaps.values() for _, _, interval in heap]
 
     @property
@@ -66,7 +66,7 @@ class KeptIntervals:
             heapq.heapify(self._heaps[kind])
 
     def forget_causes(self, causes: Collection[str]) -> None:
-        """Drops the intervals of causes that were none: the broker does not have the limit."""
+        """Drops the intervals of causes that cannot be: the broker does not have the limit."""
         for kind in [kind for kind in self._heaps if kind[1] in causes]:
             del self._heaps[kind]
             self.left_out.pop(kind, None)
@@ -76,7 +76,7 @@ class KeptIntervals:
         return span.from_seq >= self._since_seq
 
     def is_found_later(self, span: Interval) -> bool:
-        """Whether an interval is open at the end of a window; the window in which it ends, or the last, finds it."""
+        """Whether an interval is open at the end of a window; the one in which it ends, or the last one, finds it."""
         return self.open_until is not None and span.ended_by == STILL_OPEN
 
     def note(self, intervals: Iterable[Blocked]) -> None:

@@ -59,13 +59,13 @@ class BlockingMonitor:
     """The waiting in one subscription.
 
     Attributes:
-        limits: of the broker.
+        limits: the limits of the broker.
         in_force: the settings at the point up to which rows were replayed.
-        samples: of the capacity, in order.
+        samples: the samples of the capacity, in order.
         starved: the starved hashes.
-        intervals: those that were kept, but for stalls that are not settled.
-        stalls: takes the stalls, and the dispatches that may explain them.
-        moves: of hashes that are in use.
+        intervals: the kept intervals, without the stalls that are not settled.
+        stalls: the stalls that later dispatches may explain.
+        moves: the moves of hashes that are in use.
         recent: the recently joined consumers (3.x and classic).
         reports: what snapshots say.
     """
@@ -82,7 +82,7 @@ class BlockingMonitor:
     recent: RecentlyJoined = field(init=False)
     reports: Reports = field(default_factory=Reports)
     _watch: StallWatch = field(init=False)
-    # As it was during the waits that are open: those that a row of settings ends had the switch of before.
+    # The switch during the open waits: those that a row of settings ends are judged by its value before the row.
     _pauses: bool = field(init=False)
 
     def __post_init__(self, skew_us: int) -> None:
@@ -105,7 +105,7 @@ class BlockingMonitor:
         self._pauses = self.in_force.is_on(_PAUSES)
 
     def forget_causes(self, causes: Collection[str]) -> None:
-        """Drops the intervals of causes that were none: the broker does not have the limit."""
+        """Drops the intervals of causes that cannot be: the broker does not have the limit."""
         self.intervals.forget_causes(causes)
         self._watch.forget_causes(causes)
 
@@ -195,7 +195,7 @@ class BlockingMonitor:
             self.reports.counted(ts_us, ack_holes(state))
 
     def _situation_of(self, state: SeenByBlocking, ended: Ended | None = None) -> SituationOf:
-        """What stands in the state at this point, and what it lacks, for any interval that ends here."""
+        """Returns the function that describes the situation at this point for an interval that ends here."""
 
         def situation(interval: Interval, sent: Position | None) -> Situation:
             threshold_us = self._thresholds.stall_threshold_us
@@ -228,12 +228,10 @@ class BlockingMonitor:
 
     def _starved(self, state: SeenByBlocking, row: KernelInterval, interval: Interval) -> None:
         by_others = row.passed_by != row.consumer
-        if by_others and self.recent.applies:
-            # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
-            return
         if (
             row.consumer == NOBODY
-            or (by_others and self._is_unwritable(state, row.consumer, interval))
+            # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
+            or (by_others and (self.recent.applies or self._is_unwritable(state, row.consumer, interval)))
             or not self.intervals.is_known(interval)
             or self.intervals.is_found_later(interval)
         ):
@@ -241,14 +239,14 @@ class BlockingMonitor:
         head, passed = (row.ledger, row.entry), (row.passed_ledger, row.passed_entry)
         passed_over_us = row.passed_ts - interval.from_ts - row.unavailable_us
         if by_others or common_of(state)["permits_known_by"] == BY_SNAPSHOTS:
-            # Snapshots may show that it had no permits although rows grant some, or no row says which it got since.
+            # Snapshots may show that it had no permits although rows grant some, or no row says how many it got since.
             passed_over_us = min(passed_over_us, row.passed_ts - self.reports.without_permits_us(row.consumer))
         claim = record_of(state.limits.claims, CLAIM, OF_CONSUMER)["claim"]
         if by_others or state.consumers[row.consumer].uncounted > 0 or claim == CLAIM_DISREGARDED:
-            # For one that is blocked the broker does not read, although it may send it something (4.2, 4.8). If it
-            # counts more than rows show (F10, E6), or has another limit, it may have been blocked at other times.
+            # The broker does not read for a blocked consumer, although it may send it something (4.2, 4.8). If it
+            # counts more than rows show (F10, E6), or has another limit, it may have blocked it at other times.
             passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
-        # What it was held back from as recently joined passes nothing over until it is released (6.1).
+        # Until a recently joined consumer is released, what it is held back from is not passed over (6.1).
         passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(state, row.consumer))
         passed_over_us -= self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
@@ -263,8 +261,5 @@ class BlockingMonitor:
 
 def _hash_wait(row: KernelInterval, interval: Interval) -> Blocked:
     """The waiting interval of a hash, from the kernel's report."""
-    head = ((row.ledger, row.entry),)
-    nothing: dict[str, object] = {}
-    waited = row.waiting, row.waited_us
-    cause = Cause(row.cause).word
-    return Blocked("hash", cause, row.hash, row.consumer, NOBODY, interval, *waited, head, nothing)
+    waited = row.waiting, row.waited_us, ((row.ledger, row.entry),)
+    return Blocked("hash", Cause(row.cause).word, row.hash, row.consumer, NOBODY, interval, *waited, {})

@@ -69,16 +69,13 @@ class OwnershipMoves:
         self._of_hash: dict[int, deque[OwnershipMove]] = {}
 
     def note(self, state: Seen, before: Routing, at: TracePoint) -> None:
-        """Takes the moves after another routing came into force; forgets those of hashes that are not in use."""
+        """Takes the moves when another routing has come into force; forgets those of hashes that are not in use."""
         in_use = np.empty(len(state.hashes), dtype=np.int64)
         moved = np.empty((4, in_use.size), dtype=np.int64)
         used, moves_now = _moves_in_use(state, before, in_use, moved)
-        if not used:
-            self._of_hash.clear()
-            return
         for gone in self._of_hash.keys() - set(in_use[:used].tolist()):
             del self._of_hash[gone]
-        # As plain numbers: one by one the elements of arrays cost several times as much.
+        # Plain numbers: reading array elements one by one takes several times as long.
         for sticky_hash, old, new, held in zip(*moved[:, :moves_now].tolist(), strict=True):
             moves = self._of_hash.get(sticky_hash)
             if moves is None:

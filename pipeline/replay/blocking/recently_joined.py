@@ -33,6 +33,8 @@ _NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
 
 @checkpointed("held_back_consumer")
 class _Waiting(NamedTuple):
+    """A consumer that is held back; when it joined, `holder` held `root`, the oldest unacknowledged entry."""
+
     place: int
     until: Position
     since: TracePoint
@@ -75,16 +77,16 @@ class RecentlyJoined:
 
     @property
     def places(self) -> frozenset[int]:
-        """The indexes of the consumers in the state."""
+        """The indexes of the consumers that are held back."""
         return frozenset(waiting.place for waiting in self._waiting)
 
     def held_back(self, state: Seen, reported: Reported, since_us: int) -> HeldBack:
-        """The facts about them that decide why nothing was sent; who was released after `since_us` counts, too."""
+        """The facts that decide why nothing was sent; a consumer that was released after `since_us` counts as well."""
         unacked = _unacked(state) if self._waiting else np.empty(0, np.int64)
         skipped = _maybe_skipped(state, unacked, reported)
         let_go = [(released_us, waiting) for released_us, waiting in self._let_go.values() if released_us > since_us]
         held = [waiting for _, waiting in let_go]
-        held += [waiting for waiting in self._waiting if not _all(skipped, are_before(state, unacked, waiting.until))]
+        held += [w for w in self._waiting if not _all_skipped(skipped, are_before(state, unacked, w.until))]
         until = tuple((waiting.place, waiting.until) for waiting in held)
         holder, root = (held[0].holder, held[0].root) if held else (NOBODY, _NO_ENTRY)
         # Where an administrator may have skipped all that holds one back, it may be released, or be held back still.
@@ -97,7 +99,7 @@ class RecentlyJoined:
     def held_until_us(self, state: Seen, consumer: int) -> int:
         """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never.
 
-        After a skip rows do not show when one is released that is held still as far as they show.
+        NEVER: it is held back as far as rows show, but after a skip they do not show when it is released.
         """
         if consumer in self.places and common_of(state)["skip_begun_ts"] != UNKNOWN:
             return NEVER
@@ -135,7 +137,7 @@ class RecentlyJoined:
             if until > ((deleted[0], deleted[1] + 1) if deleted is not None else _next_of_mark_delete(state)):
                 # Dispatches need not show that it has joined recently: entries may have been read and not sent.
                 self._released_us[consumer] = snapshot.ts_us
-        # Dispatches may be of a read from before the cursor was rewound, or go on while the consumer joins.
+        # Dispatches mislead: they may be of a read from before a rewind, or go on while the consumer joins.
         self._waiting = [w._replace(until=until) if w.place == consumer else w for w in self._waiting]
         if consumer in self.held_from:
             self.held_from[consumer] = until
@@ -214,7 +216,7 @@ class RecentlyJoined:
     def _update(self, state: SeenByBlocking) -> None:
         """Notes for the kernel which consumers are recent, and at which mark-delete position it stops."""
         common, recent = record_of(state.waits.common, WAIT), state.waits.consumers.view(np.ndarray)["recent"]
-        first = self._waiting[0].until if self._waiting else (UNKNOWN, UNKNOWN)
+        first = self._waiting[0].until if self._waiting else _NO_ENTRY
         common["join_release_ledger"], common["join_release_entry"] = first
         recent[:] = 0
         recent[sorted(self.places)] = 1
@@ -233,8 +235,8 @@ def _maybe_skipped(state: Seen, unacked: NDArray[np.intp], reported: Reported) -
     return skipped
 
 
-def _all(skipped: NDArray[np.bool_], before: NDArray[np.bool_]) -> bool:
-    """Whether some entries are before a position, and may all have been skipped."""
+def _all_skipped(skipped: NDArray[np.bool_], before: NDArray[np.bool_]) -> bool:
+    """Whether there are entries before a position that may all have been skipped."""
     return bool(before.any() and skipped[before].all())
 
 

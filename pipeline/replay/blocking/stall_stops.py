@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 
 _LOOKS_OF_A_STALL: Final = 4
-"""In the shortest stall the state is looked at so often, if that many rows take entries from consumers meanwhile."""
+"""So often at most the state is looked at in the shortest stall, in front of rows that take entries from consumers."""
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Whether a hash that could be served is passed over: its owner, or others, are sent later entries (V10, V11)."""
+"""Finds hashes that could be served and are passed over: their owners, or others, are sent later entries (V10, V11)."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     owner = hashes[at].owner
     head = hashes[at].queue_first
     # Only entries that may not be overtaken (`queue_first`) count, and only while nobody but the owner holds others:
-    # who was sent one, although it was not the owner as far as rows show, may have been it, and the hash drains.
+    # another holder may have been the owner although no row shows it, and then the hash drains.
     held_by_others = hashes[at].held_elsewhere > 0 or (hashes[at].held > 0 and hashes[at].holder != owner)
     if head < 0 or hashes[at].away == 1 or held_by_others:
         return
@@ -31,7 +31,7 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     if waits[at].read_ts > from_ts and _may_be_unread(state, at, point.ts_us):
         from_seq, from_ts, before_us = waits[at].read_seq, waits[at].read_ts, waits[at].read_unserved_us
     if state.entries[head].since_ts > from_ts:
-        # It came back, and is before those that have waited longer.
+        # The entry came back, and precedes those that have waited longer.
         from_seq, from_ts = state.entries[head].since_seq, state.entries[head].since_ts
     # The hash does not starve while the broker does not read for its owner.
     unavailable = unserved_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
@@ -52,7 +52,7 @@ def report_overdue(
     ended_by: int,
     longest_us: int,
 ) -> None:
-    """Reports a hash as starved if an entry of it could be sent since a point, and for `longest_us` since its turn."""
+    """Reports a hash as starved if its `head` could be sent since a point, and for `longest_us` since its turn."""
     since = TracePoint(since.seq, max(since.ts_us, _in_turn_until_ts(state, state.hashes[at].owner, head)))
     if point.ts_us - since.ts_us >= longest_us:
         _report_starved(state, out, at, head, since, point, ended_by, 0)

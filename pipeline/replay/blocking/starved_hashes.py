@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.state.seen import Seen
 
 
 def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
-    """Which entries are of a hash that had drained and of which their owner holds nothing that it was sent since."""
+    """Which entries are of a hash that had drained and of which the owner holds no entry."""
     hashes: Any = state.hashes.view(np.ndarray)[waiting.hash_at]
     served = (hashes["held"] > 0) & (hashes["holder"] == waiting.owner)
     unserved: NDArray[np.bool_] = (hashes["drained_from"] != NOBODY) & ~served
@@ -26,7 +26,7 @@ def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
 
 
 def are_found(state: Seen, waiting: Waiters, longest_us: int, sent: tuple[int, int] | None) -> bool:
-    """Whether each hash of some entries that could be sent is found by itself: its owner was long sent later ones.
+    """Whether each hash of some entries that could be sent starves: its owner was sent a later one `longest_us` after.
 
     `sent` is the entry whose dispatch ends the time in which they could be sent; None: something else ends it.
     """

@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import UNLOOKED
 
-# The trace does not show all of the last read: its entries may all have gone to replay (4.2, step 9c).
+# Of the look-ahead limit: rows do not show the last read if all its entries went to replay (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95
 
 
@@ -114,8 +114,8 @@ def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ende
 def _head(state: Seen, at: int, since_ts: int) -> int:
     """The slot of the first waiting entry that could be sent, or of one that is delayed if there is no other.
 
-    One that has waited since a time, or before it, comes before one that has not: later entries may overtake those that
-    were given back or delayed.
+    Entries that have waited since `since_ts` or longer come first: those that were given back or delayed may be
+    overtaken.
     """
     hashes, entries = state.hashes, state.entries
     first = hashes[at].queue_first
@@ -135,7 +135,7 @@ def _head(state: Seen, at: int, since_ts: int) -> int:
 
 @compiled
 def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
-    """The cause that lasted for at least half of the head's wait; the unavailability of the owner is not in it."""
+    """The cause of at least half of the head's wait, which excludes the time in which the owner was unavailable."""
     hashes, waits = state.hashes, state.waits.hashes
     half_us = waited_us // 2
     owner, head = hashes[at].owner, _head(state, at, ts - half_us)
@@ -166,7 +166,7 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
 
 @compiled
 def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int:
-    """For how much of a wait only entries waited whose delivery was not due."""
+    """The part of a wait, in microseconds, in which only entries waited that were not due."""
     entries, delayed = state.entries, False
     ready_us = ts - _ready_ts(state, head)
     slot = state.hashes[at].aside_first

@@ -44,7 +44,7 @@ class Reported(NamedTuple):
         no_read_us: when a snapshot showed last that it waited for no read.
         no_replay_us: when a snapshot showed last that it waited for no replay read.
         replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
-        waiting: entries that waited at least while a consumer was connected; 0: no snapshot shows it.
+        waiting: how many entries waited at least while a consumer was connected; 0: no snapshot shows it.
     """
 
     replay_us: int = 0
@@ -137,12 +137,12 @@ class Reports:
         self.last = self.last._replace(holes_us=ts_us, ack_holes=ack_holes)
 
     def rewound(self, ts_us: int) -> None:
-        """Takes when the broker had consumers again after none: its read position begins at mark-delete (3.5, 3.6)."""
+        """Notes when a consumer joined after there was none: reads begin at mark-delete from then on (3.5, 3.6)."""
         self._rewound_us = ts_us
 
     @property
     def since_rewound(self) -> Reported:
-        """What was said since the broker had consumers: since then the read position only moves on."""
+        """What was reported since the read position was rewound last: it only advances from then on."""
         return self.last.since(self._rewound_us + SNAPSHOT_LAG_US)
 
     def without_permits_us(self, consumer: int) -> int:
@@ -159,7 +159,7 @@ def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
 
 def shown_as_kept(state: Seen, slots: NDArray[Any], reported: Reported) -> NDArray[np.bool_]:
     """Which entries no administrator has skipped: a snapshot from after the last skip shows mark-delete before them."""
-    # READ_US is also more than a snapshot takes.
+    # A snapshot takes less than READ_US.
     if reported.mark_delete is None or reported.position_us <= common_of(state)["skip_begun_ts"] + READ_US:
         return np.zeros(slots.size, dtype=np.bool_)
     return are_after(state, slots, reported.mark_delete)
@@ -168,23 +168,22 @@ def shown_as_kept(state: Seen, slots: NDArray[Any], reported: Reported) -> NDArr
 def shown_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
     """Which of the waiting entries were read, by rows or by the read position of a snapshot.
 
-    The snapshot is right about what rows showed before it: a read from before the cursor was rewound may send what the
-    cursor has still to read (6.8).
+    The snapshot overrides earlier rows: a read from before a rewind may send what the cursor still has to read (6.8).
     """
     if reported.read_position is None:
         return waiting.was_read
     read_ts: Any = state.entries.view(np.ndarray)["read_ts"][waiting.slot]
-    # 0: before it had a row.
+    # 0: the entry was read before it had a row.
     before: NDArray[np.bool_] = (read_ts > 0) & (read_ts <= reported.position_us - SNAPSHOT_LATE_US)
     return (waiting.was_read & ~before) | are_before(state, waiting.slot, reported.read_position)
 
 
 def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
     """Which entries the broker has read: unless a snapshot shows otherwise, what is due was, to find out its delay."""
-    entries: Any = state.entries.view(np.ndarray)
-    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE
     if reported.read_position is not None:
         return shown_as_read(state, waiting, reported)
+    entries: Any = state.entries.view(np.ndarray)
+    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
         return np.ones(waiting.slot.size, dtype=np.bool_)
     read: NDArray[np.bool_] = waiting.was_read | due

@@ -1,4 +1,4 @@
-"""Which of the entries that wait in a stall could have been sent, and which wait for what nothing was sent for (V10).
+"""Which of the entries that wait in a stall could have been sent, and which something held up (V10).
 
 An entry could have been sent if its owner could take it for as long as a stall lasts at least and no other consumer
 held its hash. Whether the subscription had to send it is another question: it may begin after the entry, an
@@ -62,8 +62,7 @@ def cannot_be_sent(situation: Situation, since_us: int) -> Mask:
     """Which consumers can be sent nothing at the end of a time, or could not later than `since_us`.
 
     The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
-    (4.2, 4.8). A snapshot that shows no permits says more than rows that grant some: a limit that
-    no row names may withhold them.
+    (4.2, 4.8). A snapshot without permits overrides rows that grant some: a limit that no row names may withhold them.
     """
     state, reported = situation.state, situation.reported
     consumers: Any = state.consumers.view(np.ndarray)
@@ -130,17 +129,17 @@ def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> Mask:
 def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
     """Which entries wait because their consumers joined recently, for certain and perhaps (6.1).
 
-    Such a consumer gets nothing from its position on, and nothing from the position of the first of them on out of
-    replay. Whether the broker reads on for the others is another question (`stall_causes`).
+    Such a consumer gets nothing new from its position on, and nothing out of replay from the lowest of the positions
+    on. Whether the broker reads on for the others is another question (`stall_causes`).
     """
     state, held = situation.state, situation.held_back
     certain: Mask = np.zeros(waiting.slot.size, dtype=np.bool_)
     if not held.applies:
         return certain, certain
-    first = min((until for _, until in held.until), default=None)
-    for consumer, until in held.until:
-        least = until if first is None else min(first, until)
-        certain = certain | ((waiting.owner == consumer) & ~are_before(state, waiting.slot, least))
+    joined = [consumer for consumer, _ in held.until]
+    if joined:
+        lowest = min(until for _, until in held.until)
+        certain = np.isin(waiting.owner, joined) & ~are_before(state, waiting.slot, lowest)
     common = common_of(state)
     mark_delete = int(common["mark_delete_ledger"]), int(common["mark_delete_entry"])
     guessed = mark_delete_is_guessed(state)
@@ -148,5 +147,5 @@ def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
     if not perhaps:
         return certain, certain
     unread = ~reported_as_read(state, waiting, situation.reported)
-    maybe: Mask = certain | unread | np.isin(waiting.owner, [*perhaps, *(consumer for consumer, _ in held.until)])
+    maybe: Mask = certain | unread | np.isin(waiting.owner, perhaps + joined)
     return certain, maybe

@@ -21,7 +21,7 @@ class HeldBack(NamedTuple):
         until: the index of each with the position that it gets nothing from for now, in the order of the joins; the
             real position may be higher.
         let_go: how many of these, the first ones, mark-delete has let go since the moment from which causes count.
-        let_go_us: when the last of them was.
+        let_go_us: when it let the last of them go.
         holder: the index of the consumer that held the oldest entry when the first of them joined; NOBODY: none did.
         root: that entry.
         perhaps: consumers that rows do not show to be held back, but may be: the index with the highest position that

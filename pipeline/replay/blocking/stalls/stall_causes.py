@@ -40,7 +40,7 @@ def cause_of(situation: Situation, parts: Divided) -> tuple[Cause, int]:
     if _explained_by_joins(situation, waiting, free):
         cause, blocking = Cause.RECENTLY_JOINED, _oldest_holder(state, situation.held_back.until[0][1])
         if blocking == NOBODY:
-            # It has just acknowledged the entry that mark-delete waited for.
+            # The holder has just acknowledged the entry that mark-delete waited for.
             blocking = situation.held_back.holder
     elif look_ahead_reached(situation, waiting.where(parts.held & not_skipped), free):
         cause, blocking = Cause.LOOK_AHEAD_LIMIT, most_waited_for(waiting.where(waiting.was_read), unavailable)
@@ -67,13 +67,13 @@ def _of_unavailable(situation: Situation, waiting: Waiters, unavailable: list[in
 
 
 def _are_stuck(situation: Situation, free: Waiters) -> bool:
-    """Whether each hash had drained and is a finding by itself, so that the stall is no other one."""
+    """Whether each hash had drained and is a finding by itself, so that the stall is not another one."""
     drained = bool(unserved_since_drained(situation.state, free).all())
     return drained and are_found(situation.state, free, situation.stall_threshold_us, situation.sent)
 
 
 def _was_any_read(situation: Situation, free: Waiters) -> bool:
-    """Whether any of the entries was read and is sent at any limit of the subscription (4.2, step 8)."""
+    """Whether any of the entries was read, and so is sent although the subscription is at its limit (4.2, step 8)."""
     return bool((free.was_read & ~held_back(situation, free)[0]).any())
 
 
@@ -91,7 +91,7 @@ def _subscription_was_full(situation: Situation) -> bool:
 
 
 def was_full_until_us(state: Seen) -> int:
-    """When the subscription was last blocked on unacknowledged messages, as far as that is over; UNKNOWN: never."""
+    """When the subscription was last blocked on unacknowledged messages; UNKNOWN: never."""
     return int(record_of(state.waits.common, WAIT)["blocked_on_unacked_until_ts"])
 
 
@@ -109,8 +109,8 @@ def look_ahead_reached(situation: Situation, stuck: Waiters, free: Waiters) -> b
     """Whether the look-ahead limit kept the broker from reading what could have been sent for long (4.6, 4.7).
 
     It reads on without a dispatch as long as replay is below the limit, so the entries that cannot be sent and come
-    before all that can are in replay by then. What was read is sent at any size of replay. A read position that stands
-    for longer than a read and a pause stands for something else, if replay is below the limit meanwhile.
+    before all that can are in replay by then. What was read is sent at any size of replay. If the read position stands
+    still for longer than a read and a pause while replay is below the limit, something else stops it.
     """
     limit, reported = situation.look_ahead_limit, situation.reported
     if limit is None or bool(free.was_read.any()):
@@ -127,7 +127,7 @@ def look_ahead_reached(situation: Situation, stuck: Waiters, free: Waiters) -> b
 def replay_before(situation: Situation, stuck: Waiters, free: Waiters) -> int:
     """How many of the entries that cannot be sent are in replay if the broker has read up to the first that can.
 
-    What is due counts no further than that: the broker would have had to read, and send, that first one before.
+    Due entries after that one do not count: the broker would have had to read, and send, that one first.
     """
     before = are_before(situation.state, stuck.slot, oldest(situation.state, free.slot)[0])
     read = shown_as_read(situation.state, stuck, situation.reported)
@@ -154,8 +154,8 @@ def _explained_by_joins(situation: Situation, waiting: Waiters, free: Waiters) -
     """Whether recently joined consumers explain that nothing was sent.
 
     Their own entries are held back from them (6.1). Those of other consumers wait with them only until they are read.
-    The broker reads in order and puts what it holds back into replay. Some releases do not read on while something is
-    there (6.4); the others do (6.2), and take a read and a pause at most for each entry that comes first and was not
+    The broker reads in order and puts what it holds back into replay. Some releases do not read on while replay has
+    entries (6.4); the others do (6.2), and take a read and a pause at most for each entry that comes first and was not
     read before.
     """
     if not situation.held_back.until:

@@ -55,7 +55,7 @@ def stalled(situation: Situation) -> Blocked | None:
 def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int) -> Blocked:
     """The interval of a stall with a cause."""
     state, interval, connected = situation.state, situation.interval, situation.connected
-    # Not who has permits now that it is over.
+    # Who has permits now that the stall is over does not count.
     with_permits = np.count_nonzero(connected & (causes(situation, situation.since_us) == Cause.READY.value))
     for_blocking = waiting.where(waiting.owner == blocking)
     common = common_of(state)
@@ -78,11 +78,11 @@ def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int
 
 
 def _roots(situation: Situation, waiting: Waiters, cause: Cause, blocking: int) -> tuple[Position, ...]:
-    """The oldest entries that the consumer to blame holds; where there is none, or hashes had drained, that wait."""
+    """The oldest entries that the consumer to blame holds; without one, or if hashes had drained, that wait."""
     if blocking == NOBODY or cause == Cause.DRAINING_STUCK:
         return oldest(situation.state, waiting.slot)
     if cause == Cause.UNACKED_LIMIT_SUBSCRIPTION:
-        # It is that of all its consumers together.
+        # All consumers together reach this limit.
         return oldest_held_by_all(situation.state)
     held = oldest_held(situation.state, blocking, situation.interval.to_seq)
     return held or ((situation.held_back.root,) if cause == Cause.RECENTLY_JOINED else ())
@@ -98,9 +98,9 @@ def _waiting_in(situation: Situation) -> Waiters:
 
 
 def unexplained_end(situation: Situation, explained: Blocked | None) -> tuple[int, Blocked | None]:
-    """The end of an interval that `stalled` explains, as far as something could be sent again.
+    """The last part of an interval that `stalled` explains, in which something could be sent again.
 
-    A cause counts for some time after its end. Looks that come one after another must not add that up.
+    A cause counts for some time after its end; successive looks must not add these times up.
 
     Args:
         situation: of the interval.
@@ -127,7 +127,7 @@ def unexplained_end(situation: Situation, explained: Blocked | None) -> tuple[in
 def _ends_of_causes(situation: Situation, waiting: Waiters, least_us: int) -> list[int]:
     """When the owners of what waits could first be sent something, up to `_ENDS_MAX` times, the earliest first.
 
-    What one owner could be sent may come after what another one could not be sent by then.
+    An entry that one owner could be sent may come after one that another owner could not be sent yet.
     """
     of_owners = np.full(situation.connected.size, NEVER)
     np.minimum.at(of_owners, waiting.owner, could_be_sent_since(situation, waiting))

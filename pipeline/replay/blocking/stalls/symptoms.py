@@ -52,8 +52,8 @@ def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
 
     Args:
         situation: the stall.
-        waiting: all entries that wait,
-        free: and those of them that could have been sent.
+        waiting: all entries that wait.
+        free: those of them that could have been sent.
     """
     state, reported = situation.state, situation.reported
     unwritten = _unwritten_to(state, situation.interval.to_ts - situation.stall_threshold_us)
@@ -73,15 +73,15 @@ def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
 
 
 def waits_for_read(situation: Situation, waiting: Waiters, free: Waiters) -> bool:
-    """Whether snapshots show that what could be sent waits for a read, all the time that would be a stall.
+    """Whether snapshots show that what could be sent waits for a read, for as long as a stall lasts.
 
     While a replay read is under way no other begins; while a normal read is, replay reads do (4.2, steps 5e and 9). The
     read position moves on before the dispatcher gets what was read; what it cannot send is in replay from then on.
 
     Args:
         situation: the stall.
-        waiting: all entries that wait,
-        free: and those of them that could have been sent.
+        waiting: all entries that wait.
+        free: those of them that could have been sent.
     """
     state, reported = situation.state, situation.reported
     long_us = situation.interval.from_ts + situation.stall_threshold_us
@@ -144,6 +144,6 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
     if slots.size:
         return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]])
     common = common_of(state)
-    # What ends the stall may be its end, at last.
+    # The row that ends the stall may be the late end of such a dispatch.
     lately = common["written_late_since_ts"] <= before_us <= common["written_late_ts"]
     return int(common["written_late_to"]) if lately else NOBODY

@@ -37,7 +37,7 @@ class StallKind(NamedTuple):
     """The facts that decide the verdict on a stall.
 
     Attributes:
-        permits_known: whether rows or snapshots show the permits of consumers; without them, their lack may be why.
+        permits_known: whether rows or snapshots show the permits of consumers; else a lack of them may be why.
         backlog_known: whether no entry from before a reset may hold back what waits.
         joins_known: whether it is known which consumers had joined recently, as far as it matters (3.x and classic).
         symptom: what the rows show of a known bug, see `symptoms`; empty: nothing.
@@ -83,7 +83,7 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
     held, perhaps_held = held_back(situation, parts.free)
     free = parts.free.where(~held)
     shown = symptom(situation, waiting, free)
-    # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be sent all.
+    # Who owned a hash of which nobody holds entries does not matter if every consumer could be sent everything.
     recent = situation.held_back.until or situation.held_back.perhaps
     hashes = state.hashes.view(np.ndarray)[free.hash_at]
     unheld = (hashes["held"] == 0) & (hashes["held_elsewhere"] == 0)
@@ -104,14 +104,14 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
 
 
 def perhaps_slow(stall: Blocked) -> Blocked:
-    """A stall after which sending went on; a read that is lost stays under way."""
+    """A stall after which sending went on, so that a read under way was not lost, but perhaps slow."""
     if not stall.detail.get("read_under_way"):
         return stall
     return stall._replace(detail={**stall.detail, "unshown": stall.detail["unshown"] or UNSHOWN_SLOW_READ})
 
 
 def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
-    """A stall without a cause that turns out to be the pause of a rate limit; `limit`: what to say of it."""
+    """A stall without a cause that turns out to be the pause of a rate limit; `limit` is added to its detail."""
     kept = {name: value for name, value in stall.detail.items() if name not in _FACTS}
     return stall._replace(cause=Cause.DISPATCH_RATE_LIMIT.word, blocking=NOBODY, detail={**kept, **limit})
 

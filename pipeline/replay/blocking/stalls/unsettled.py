@@ -49,7 +49,7 @@ class UnsettledStalls:
     def note(self, parts: Iterable[Blocked]) -> None:
         """Takes the parts of a stall, with a cause or without one."""
         for part in parts:
-            self._settle(part.span.to_ts - HORIZON_US)
+            self.settle(part.span.to_ts - HORIZON_US)
             if not is_finding(part):
                 self._intervals.note([part])
                 continue
@@ -73,9 +73,9 @@ class UnsettledStalls:
             self._recent.note(sent, self._in_force.rates())
 
     def rates_said(self, since_seq: int, seq: int) -> None:
-        """Leaves stalls open that limits of the dispatch rate may explain: they came into force between two rows.
+        """Leaves stalls open that limits of the dispatch rate may explain which came into force between two rows.
 
-        What was sent in between may have to be paid for in a stall that ends after the second row, which says them.
+        A stall that ends after the second row, which says the limits, may pay for what was sent in between.
         """
         self._rates_between = (since_seq, seq)
         for at, stall in enumerate(self.waiting):
@@ -90,13 +90,9 @@ class UnsettledStalls:
         )
         return _perhaps_limited(stall) if pays else stall
 
-    def settle(self) -> None:
-        """Hands on all stalls; call at the end of the trace or of a window."""
-        self._settle(None)
-
-    def _settle(self, until_us: int | None) -> None:
-        """Hands on the stalls that ended by a time: later dispatches say nothing about them."""
-        while self.waiting and (until_us is None or self.waiting[0].span.to_ts <= until_us):
+    def settle(self, until_us: int = NEVER) -> None:
+        """Hands on the stalls that ended by a time: later dispatches say nothing of them. At a window's end: all."""
+        while self.waiting and self.waiting[0].span.to_ts <= until_us:
             self._intervals.keep(self._doubted(self.waiting.pop(0)))
 
     def _doubted(self, found: Blocked) -> Blocked:
@@ -107,7 +103,7 @@ class UnsettledStalls:
             return found
         paced = self._pace.during(found.span)
         if paced is None:
-            # Where a row that says a limit may be missing, nobody knows what it may be owed.
+            # Where a row that says a limit may be missing, the debt to it is unknown.
             lost = not self._in_force.knows_rates() and found.span.to_ts - found.span.from_ts <= HORIZON_US
             return _perhaps_limited(found) if lost or self._pace.may_be_owed(found.span) else found
         if not paced.certain:
@@ -117,7 +113,7 @@ class UnsettledStalls:
     def nobody_passed_us(self, from_us: int, to_us: int) -> int:
         """How long nothing was sent to anybody between two times, so that no single hash was passed over.
 
-        Of what is not provable, only that counts in which consumers may have been held back as recently joined (6.1).
+        Of stalls that are not provable, only those count in which consumers may have been recently joined (6.1).
         A limit of the dispatch rate makes pauses that are no stalls: an entry may wait for its turn for one of them.
         """
         stalled_us = sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._own)
@@ -135,5 +131,5 @@ class UnsettledStalls:
 
 
 def _perhaps_limited(stall: Blocked) -> Blocked:
-    """A stall that a limit of the dispatch rate may explain, unless something else may explain it."""
+    """The stall, marked as one that a limit of the dispatch rate may explain, unless it has another mark."""
     return stall if stall.detail["unshown"] else stall._replace(detail={**stall.detail, "unshown": UNSHOWN_RATE})

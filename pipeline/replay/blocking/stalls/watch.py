@@ -1,9 +1,9 @@
 """Follows the time in which nothing is sent to any consumer although entries wait, and says why when it is over.
 
-It is over with the next dispatch, and with whatever takes the dispatcher or its consumers away: the leave of the last
-consumer, a seek, unload or transfer, a gap, the end of the trace. What is said is true of that time, not of the moment
-after it: the state is looked at before every change that hides it. Consumers of which each leaves within the recorder's
-skew after another leave together, as a broker that closes a topic lets them: the state before the first of them counts.
+It ends with the next dispatch, and with whatever takes the dispatcher or its consumers away: the leave of the last
+consumer, a seek, unload or transfer, a gap, the end of the trace. The state is looked at before every change that hides
+why nothing was sent. Consumers that leave within the recorder's skew after one another leave together, as when a broker
+closes a topic: the state before the first leave counts.
 """
 
 from collections.abc import Collection
@@ -32,9 +32,9 @@ _SHORT_CAUSE_US = 100_000
 @checkpointed("stall_watch")
 @dataclass(eq=False, slots=True)
 class StallWatch:
-    """The present time without a dispatch, and what was seen of it.
+    """The current time without a dispatch, and what looks at the state found in it.
 
-    Its methods take the state, the point of the row, and a function that returns the situation: at few rows it matters.
+    Its methods take a function that returns the situation, because few rows need it.
     """
 
     _threshold_us: int  # the shortest time without a dispatch that is a stall
@@ -44,8 +44,8 @@ class StallWatch:
     _explained_until_us: int = LONG_AGO_US  # since then something could be sent at each look, short causes aside
     _doubted: Blocked | None = None  # a stall since then that would not be provable
     _unexplained: Blocked | None = None  # what the last look found that had no cause, and lasted as long as a stall
-    _before_leaves: Blocked | None = None  # what was found in front of the first of the leaves that belong together,
-    _left_us: int = LONG_AGO_US  # and the time of the last of them
+    _before_leaves: Blocked | None = None  # what was found before the first of the leaves that belong together
+    _left_us: int = LONG_AGO_US  # the time of the last of these leaves
     _brought_about: tuple[int, int] = (0, BY_ACK)  # time and kind of the last change, perhaps the reason of a dispatch
 
     def suspend(self) -> None:
@@ -53,7 +53,7 @@ class StallWatch:
         self._explained = self._unexplained = self._before_leaves = self._looked = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
-        """Forgets what was seen of causes that were none: the broker does not have the limit."""
+        """Forgets what was seen of causes that cannot be: the broker does not have the limit."""
         if self._explained is not None and self._explained.cause in causes:
             self._explained = None
         if self._before_leaves is not None and self._before_leaves.cause in causes:
@@ -113,7 +113,7 @@ class StallWatch:
         return found
 
     def _found(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> Blocked | None:
-        """Why nothing is sent in an interval; looks at which something could be sent to anybody add up."""
+        """Why nothing is sent in an interval; adds up the time in which something could be sent."""
         situation, looked = situation_of(interval, sent), self._looked
         found = stalled(situation)
         if looked is None or looked.from_ts != interval.from_ts:
@@ -137,10 +137,10 @@ class StallWatch:
         return (self._doubted or stall)._replace(span=interval)
 
     def _is_open(self, doubted: Blocked, interval: Interval) -> bool:
-        """Whether an interval that is clear in the end stays open for what an earlier look had left open.
+        """Whether a stall that is provable at its end stays open because of the doubt of an earlier look.
 
-        What may have been in replay once more (F10) counts for the time before it was acknowledged, and what is left of
-        the interval is no stall. Doubts about consumers may be cleared by what they are sent in the end.
+        What may have been in replay once more (F10) leaves the time before its acknowledgement open, and the rest is
+        too short for a stall. Doubts about consumers may be cleared by what they are sent in the end.
         """
         rest_us = interval.to_ts - doubted.span.to_ts
         return kind_of(doubted).unshown == UNSHOWN_IN_REPLAY and rest_us < self._threshold_us
@@ -166,11 +166,11 @@ class StallWatch:
         resumed = before is not None and cause is not None and before.span.to_ts < cause.span.to_ts
         began_us = before.span.to_ts if before is not None and resumed else interval.from_ts
         if self._explained_until_us - began_us <= _SHORT_CAUSE_US:
-            # However long it counts, it was over at once: the rest, or what is around it, is as long as the whole.
+            # The cause was over at once, however long it counts: the time around it is as long as the whole.
             cause = None
         self._explained = self._unexplained = None
         self._explained_until_us = LONG_AGO_US
-        explained = found is None or found.cause != Cause.UNEXPLAINED.word
+        explained = found is None or not is_finding(found)
         if before is not None:
             if explained:
                 # What explains the rest of the time does not explain the time before.
@@ -181,17 +181,17 @@ class StallWatch:
             return skipped
         rest = [] if explained or cause is None else self._rest(found, cause, interval)
         if rest and cause is not None:
-            # It is a stall from when the cause was over, and perhaps another one before.
+            # A stall begins when the cause is over, and perhaps another one ends before the cause.
             if before is None or not resumed:
                 return [*skipped, cause, *rest]
-            return [*skipped, before, _after(before, cause, cause.span), *rest]
+            return [before, _after(before, cause, cause.span), *rest]
         return [*skipped, found._replace(span=interval)]
 
     def _is_doubted_until(self, before: Blocked | None, interval: Interval) -> bool:
-        """Whether what ended an earlier look at an interval may have taken the reason with it.
+        """Whether the change after an earlier look may have removed the reason that the look could not rule out.
 
-        The acknowledgement that ends a stall releases who may have joined recently. A consumer that leaves, or loses
-        its hashes to one that joins, takes the limit along that may have held it up; so does another limit.
+        The acknowledgement that ends a stall may release recently joined consumers. A leave, a join that takes over
+        hashes, or new settings may remove the limit that held a consumer up.
         """
         if before is None or interval.to_ts - before.span.to_ts >= self._threshold_us:
             return False
@@ -200,7 +200,7 @@ class StallWatch:
 
     @staticmethod
     def _seen_in(interval: Interval, seen: Blocked | None) -> Blocked | None:
-        """What a look found, if it looked at the beginning of this interval."""
+        """What a look found, if it was in the same time without a dispatch."""
         return seen if seen is not None and seen.span.from_ts == interval.from_ts else None
 
     def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
@@ -211,18 +211,14 @@ class StallWatch:
 
     def _just_before_leaves(self, interval: Interval) -> Blocked | None:
         """What was seen before consumers left together, if the interval began before and ends with it."""
-        before = self._before_leaves
-        if before is None or before.span.from_ts != interval.from_ts:
-            return None
-        return before if interval.to_ts - self._left_us <= self._skew_us else None
+        together = interval.to_ts - self._left_us <= self._skew_us
+        return self._seen_in(interval, self._before_leaves) if together else None
 
     def _still_explained(self, interval: Interval) -> Blocked | None:
         """What explained the beginning of this interval, if anything did."""
-        seen = self._explained
-        if seen is None or seen.span.from_ts != interval.from_ts:
-            return None
         # A cause that ended longer ago does not explain why nothing was sent since.
-        return seen if interval.to_ts - self._explained_until_us < self._threshold_us else None
+        counts = interval.to_ts - self._explained_until_us < self._threshold_us
+        return self._seen_in(interval, self._explained) if counts else None
 
 
 def _after(before: Blocked, found: Blocked, interval: Interval) -> Blocked:
@@ -232,7 +228,7 @@ def _after(before: Blocked, found: Blocked, interval: Interval) -> Blocked:
 
 
 def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:
-    """A stall that goes up to a dispatch which nothing has brought about lately."""
+    """A stall that ends with a dispatch for which no recent event is the reason."""
     # With other causes it waits for an acknowledgement.
     if stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):
         return stall

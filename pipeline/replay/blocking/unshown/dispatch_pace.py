@@ -1,6 +1,6 @@
 """Pauses of a limit of the dispatch rate that no setting claims and only the traffic shows.
 
-It may be a policy of the namespace that nobody recorded. About the same number of entries, or of messages, comes
+It may be a policy of the namespace that nobody recorded. About the same number of entries, or of messages, is sent
 between pauses of about the same length, again and again. A stall that heals once does not look like that.
 """
 
@@ -24,17 +24,17 @@ from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import (
 
 _PAUSE_MIN_US: Final = 500_000
 _BURSTS: Final = 3
-# Few messages after each pause may be those that came meanwhile, however regularly. Then, and after longer pauses, a
-# limit is possible, but not shown.
+# A few messages after each pause may be those published during it. Then, and after longer pauses, a limit is possible,
+# but not shown.
 _BURST_MIN: Final = 10
 _FEW_MIN: Final = 3
 _FEW_ALIKE: Final = 1
 # All bursts that show a limit have to come within the horizon.
 _LONG_PAUSE_MAX_US: Final = HORIZON_US // _BURSTS
 _ALIKE: Final = 0.2
-# With fewer bursts before it nobody knows how much a limit would let through.
+# Fewer earlier bursts do not show how much a limit lets through.
 _EARLIER_MIN: Final = 2
-# There are no more pauses in a horizon.
+# A horizon has no more pauses.
 _OWED_MAX: Final = 2 * HORIZON_US // _PAUSE_MIN_US
 
 
@@ -112,7 +112,7 @@ class DispatchPace:
         return None
 
     def may_be_owed(self, pause: Interval) -> bool:
-        """Whether a limit that lets through what was sent so far has to make up for the burst before a pause."""
+        """Whether a limit that lets through the earlier bursts may have to make up for the last one before a pause."""
         if self._open is not None and pause.from_ts == self._open.to_us:
             return pause.to_ts <= _owed_until_us([*self._recent, self._open])
         return any(from_us <= pause.from_ts and pause.to_ts <= to_us for from_us, to_us in self._owed)
@@ -126,7 +126,7 @@ class DispatchPace:
         return -1 if self._open is None else self._open.to_us
 
     def _goes_on(self, paced: Paced, pause: Interval) -> bool:
-        """Whether a pause is that after the burst that follows those of a time."""
+        """Whether the open burst and the pause after it continue those of `paced`."""
         longest_us = PAUSE_MAX_US if paced.certain else _LONG_PAUSE_MAX_US
         if self._open is None or pause.to_ts - pause.from_ts > longest_us:
             return False
@@ -159,11 +159,11 @@ class DispatchPace:
 
 
 def _owed_until_us(bursts: list[_Burst]) -> int:
-    """Until when a limit that lets through what came before the last burst may make up for that; 0: nobody knows it."""
+    """Until when a limit that lets through the earlier bursts may make up for the last one; 0: they are too few."""
     *earlier, last = bursts[-_BURSTS - 1 :]
     if len(earlier) < _EARLIER_MIN:
         return 0
-    # It may have come into force after any of them, and have had what a period earns then.
+    # It may have come into force after any of them, and have had at once what a period earns.
     runs = (earlier[first:] for first in range(len(earlier) - _EARLIER_MIN + 1))
     us_a_message = max(
         (last.from_us - run[0].from_us + PERIOD_US) / sum(burst.messages for burst in run) for run in runs

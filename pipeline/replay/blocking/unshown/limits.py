@@ -103,7 +103,7 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
     blocked = _perhaps_blocked(state, situation.since_us)
     gave_up: NDArray[np.bool_] = state.consumers.view(np.ndarray)["gave_up_seq"] > situation.interval.from_seq
     goes_on = waiting.where(_is_sent(situation, waiting))
-    # Who is sent something now, and has given up nothing since the beginning, was not blocked.
+    # A consumer that is sent something now, and has given up nothing since the beginning, was not blocked.
     blocked[goes_on.owner] &= gave_up[goes_on.owner]
     perhaps = divided(situation, waiting, parts.unavailable | blocked)
     free = perhaps.free.where(~held_back(situation, perhaps.free)[1])
@@ -141,7 +141,7 @@ def _is_sent(situation: Situation, waiting: Waiters) -> NDArray[np.bool_]:
 
 
 def _perhaps_blocked(state: Seen, since_us: int) -> NDArray[np.bool_]:
-    """Which consumers may be blocked on a limit of unacknowledged messages without rows that show it, or were since."""
+    """Which consumers may be blocked on unacknowledged messages at a limit that no row shows, or were since a time."""
     waits: Any = state.waits.consumers.view(np.ndarray)
     blocked: NDArray[np.bool_] = (waits["half_full"] == 1) | (waits["half_full_ts"] > since_us)
     blocked |= state.consumers.view(np.ndarray)["skip_blocks"] == 1
@@ -159,11 +159,11 @@ def _may_be_full(situation: Situation) -> bool:
 
 
 def _may_be_too_long(in_replay: int, reported: Reported) -> bool:
-    """Whether so many entries in replay may have reached a limit that no row says: about as many as when it read on."""
+    """Whether replay may have reached a limit that no row says: it is about as large as when the broker read on."""
     return in_replay >= max(_OF_REPLAY_MIN, (1 - ALIKE) * reported.replay_at_read)
 
 
 def _is_pause_of_a_rate(state: Seen, pause: Interval) -> bool:
-    """Whether a limit of the dispatch rate may explain a pause: it is no longer, and something may have used it up."""
+    """Whether a limit of the dispatch rate may explain a pause, by its length and by what was sent just before."""
     used_up = pause.from_ts - int(common_of(state)["third_last_ts"]) <= PERIOD_US
     return used_up and pause.to_ts - pause.from_ts <= PAUSE_MAX_US

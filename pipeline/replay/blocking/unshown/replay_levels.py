@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import NO_READ_PEND
 _UNREAD: Final = (NOTHING_IS_READ, NO_READ_PENDING)
 
 ALIKE: Final = 0.2
-"""A read may bring replay beyond its limit by so much."""
+"""A read may exceed the limit of replay by this share."""
 _LEVELS_MAX: Final = 64
 
 
@@ -38,7 +38,7 @@ class ReplayLevels:
             self._levels.append(level)
 
     def is_usual(self, stall: Blocked) -> bool:
-        """Whether replay had the size of a stall in another one, and the broker has read on in between."""
+        """Whether replay was about as large in another stall, and the broker has read on in between."""
         level = _level(stall)
         return level is not None and any(
             other.first_unread != level.first_unread
@@ -48,7 +48,7 @@ class ReplayLevels:
 
 
 def _level(stall: Blocked) -> _Level | None:
-    size, free = stall.detail["replay_size_reported"], stall.roots
-    if not isinstance(size, int) or size <= 0 or not free or stall.detail["symptom"] not in _UNREAD:
+    size, roots = stall.detail["replay_size_reported"], stall.roots
+    if not isinstance(size, int) or size <= 0 or not roots or stall.detail["symptom"] not in _UNREAD:
         return None
-    return _Level(size, free[0])
+    return _Level(size, roots[0])
