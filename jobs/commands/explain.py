@@ -126,4 +126,4 @@ def _refuse_contradictions(
     if export is not None and violation is None:
         raise UsageError("--export writes the shortest trace of a finding", "pass --violation ID")
     if export is not None and export.exists() and (not export.is_dir() or any(export.iterdir())):
-        raise UsageError(f"{export} exists", "name a new folder behind --export")
+        raise UsageError(f"{export} exists", "name a new folder after --export")

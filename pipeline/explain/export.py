@@ -86,7 +86,7 @@ def exported(
         if evidence.run.settings != load_settings():
             (folder / _SETTINGS).write_text(_toml(evidence.run.settings), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}", "name another folder behind --export") from None
+        raise UsageError(f"cannot write {folder}: {error.strerror}", "name another folder after --export") from None
     _check(folder, evidence, finding)
     command = _command(folder, evidence)
     return Export(folder, shortest.rows.num_rows, shortest.replays, shortest.finished, command)

@@ -61,7 +61,7 @@ class Incident:
     @cached_property
     def reason(self) -> str:
         """The bugs or the exception behind them, as tables name them; empty: there is none."""
-        reasons = (finding.known_bug or finding.permitted_by or "" for finding in self.findings)
+        reasons = (finding.reason for finding in self.findings)
         return ", ".join(dict.fromkeys(label for of in reasons for label in labels_in(of)))
 
     @cached_property
@@ -89,7 +89,7 @@ def _cause(finding: Finding) -> Hashable:
     if finding.rule == _EACH_ALONE:
         return (*of, finding.explanation)
     # Of several bugs the first is the closest.
-    closest = next(iter(labels_in(finding.known_bug or finding.permitted_by or "")), None)
+    closest = next(iter(labels_in(finding.reason)), None)
     if finding.change is not None:
         return (*of, closest, finding.change, finding.broker, finding.consumer)
     return (*of, closest) if closest else (*of, None, finding.broker, finding.consumer)

@@ -135,6 +135,11 @@ class Finding:
         return f"seq {self.seq}" if self.broker is None else f"seq {self.seq} of {self.broker}"
 
     @property
+    def reason(self) -> str:
+        """The known bug or the exception that explains it; empty: neither does."""
+        return self.known_bug or self.permitted_by or ""
+
+    @property
     def parts(self) -> dict[str, tuple[str, ...]]:
         """What the finding says, by a label: the texts of each part that it has."""
         texts = {
@@ -326,11 +331,6 @@ class RunSummary:
         """Whether the next window judges the last minute of this one (`replay.subscription.watermark`)."""
         to_us = None if self.window is None else self.window.to_us
         return to_us is not None and to_us <= (self.to_ts_us or to_us) + UNSETTLED_US
-
-    @property
-    def severities(self) -> frozenset[Severity]:
-        """The severities with at least one finding."""
-        return frozenset(s for s in SEVERITIES for counts in self.rules if counts.findings[s])
 
     @property
     def held_up_seconds(self) -> float:

@@ -81,6 +81,11 @@ class History:
     subscription: str
     moments: tuple[StatisticsMoment, ...]
 
+    @property
+    def files(self) -> list[str]:
+        """The files that the moments were read from, sorted."""
+        return sorted({file for moment in self.moments for file in moment.files})
+
 
 @dataclass
 class _Group:

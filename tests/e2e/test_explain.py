@@ -152,7 +152,7 @@ def test_a_finding_of_a_window_has_the_id_and_the_story_that_it_has_in_the_whole
         (("--hash", 5, "--key", "k"), "--hash and --key ask for different stories; pass one of them"),
         (("--violation", FINDING, "--at", "2026-11-21"), "--violation has a moment of its own and takes no --at"),
         (("--hash", 5, "--export", "x"), "--export writes the shortest trace of a finding; pass --violation ID"),
-        (("--violation", FINDING, "--export", "data"), "data exists; name a new folder behind --export"),
+        (("--violation", FINDING, "--export", "data"), "data exists; name a new folder after --export"),
         (
             ("--violation", "nothing"),
             "nothing is no id of a finding; ids are the 12 hex digits in violations.finding_id",

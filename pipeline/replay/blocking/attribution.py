@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, Mark
+from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, OVERDUE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
 
@@ -120,7 +120,7 @@ def _at(state: Seen, slots: Ints) -> Waiters:
     marks, hash_at = entries["marks"], entries["hash_at"][slots]
     sticky = hashes["hash"][hash_at]
     # A delayed entry could not be sent before it was due, and waited for its time until then.
-    due = marks[slots] & (Mark.DUE | Mark.SENT) == Mark.DUE
+    due = marks[slots] & OVERDUE == Mark.DUE
     return Waiters(
         slots,
         sticky,

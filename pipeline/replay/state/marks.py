@@ -41,6 +41,8 @@ UNSURE: Final = Mark.BEFORE_RESET | Mark.IN_TRANSACTION
 """No row says whether an entry with one of these marks waits: only a dispatch shows that it had to be sent."""
 NOT_DUE: Final = Mark.DELAYED | Mark.SENT | Mark.DUE
 """An entry whose marks among these are DELAYED alone may not be delivered yet."""
+OVERDUE: Final = Mark.DUE | Mark.SENT
+"""An entry whose marks among these are DUE alone is due and was not sent."""
 TRACKED: Final = Mark.DELAYED | Mark.SENT
 """An entry whose marks among these are DELAYED alone is in the tracker of delayed messages, not in replay (4.13)."""
 
@@ -54,7 +56,7 @@ def is_due(marks: int) -> bool:
 @compiled
 def is_overdue(marks: int) -> bool:
     """Whether the time has come at which a delayed entry with these marks is delivered, and it was not sent."""
-    return marks & (Mark.DUE | Mark.SENT) == Mark.DUE
+    return marks & OVERDUE == Mark.DUE
 
 
 @compiled

@@ -16,7 +16,7 @@ _EVIDENCE_MAX: Final = 3
 
 def settings_of(config: ReplayConfig) -> tuple[str, ...]:
     """The settings that choose the selector of a subscription without declared ranges (contract 2)."""
-    rings = config.selector(sticky=False) == "consistent_hashing"
+    rings = selector_of(config).settings[CONSISTENT_HASHING]
     return (CONSISTENT_HASHING, REPLICA_POINTS) if rings else (CONSISTENT_HASHING,)
 
 

@@ -36,7 +36,7 @@ def chains_of(blocking: Rows) -> list[list[Row]]:
             of_consumer[subscription_of(row), row["consumer"]].append(row)
     found: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        if row["consumer"] == row["blocking_consumer"] and row["scope"] != "subscription":
+        if _is_root(row):
             continue
         for chain in _extended([row], of_consumer, last_us):
             if len(chain) > 1:
@@ -45,14 +45,18 @@ def chains_of(blocking: Rows) -> list[list[Row]]:
     return chains[:_CHAINS]
 
 
+def _is_root(row: Row) -> bool:
+    """Whether a consumer waits for itself, so that the interval is the root of a chain."""
+    return bool(row["consumer"] == row["blocking_consumer"] and row["scope"] != "subscription")
+
+
 def _extended(
     chain: list[Row], of_consumer: dict[tuple[tuple[str, str], int], list[Row]], last_us: int
 ) -> Iterator[list[Row]]:
     """Yields the chain with the costliest interval of each next consumer after it, as far as it goes."""
     end = chain[-1]
     seen = {link["consumer"] for link in chain if link["scope"] != "subscription"}
-    is_root = end["consumer"] == end["blocking_consumer"] and end["scope"] != "subscription"
-    if not is_root and len(chain) < _LINKS and end["blocking_consumer"] not in seen:
+    if not _is_root(end) and len(chain) < _LINKS and end["blocking_consumer"] not in seen:
         for link in of_consumer.get((subscription_of(end), end["blocking_consumer"]), []):
             if link["from_ts_us"] <= end_us(end, last_us) and end["from_ts_us"] <= end_us(link, last_us):
                 yield from _extended([*chain, link], of_consumer, last_us)
@@ -100,15 +104,14 @@ def blocking_chains(blocking: Rows) -> alt.LayerChart:
 def _marks(rank: int, chain: list[Row]) -> Iterator[Row]:
     """Yields the links of a chain and the consumers at their ends, the last of which is the root."""
     last = chain[-1]
-    is_explained = last["consumer"] == last["blocking_consumer"] and last["scope"] != "subscription"
-    links = chain[:-1] if is_explained else chain
+    links = chain[:-1] if _is_root(last) else chain
     names = [waiting_side(link) for link in links] + [blocking_side(links[-1])]
     for at, link in enumerate(links):
         seconds = f"{cost(link['message_seconds'])} message-seconds"
         mark = {"what": "link", "chain": rank, "at": at, "to": at + 1, "middle": at + 0.5}
         yield {**mark, "text": link["cause"], "cost": seconds}
     for at, name in enumerate(names):
-        is_root = at == len(links)
-        side = "left" if at == 0 else "right" if is_root else "center"
-        why = last["cause"] if is_root and is_explained else ""
-        yield {"what": "root" if is_root else "node", "chain": rank, "at": at, "text": name, "side": side, "why": why}
+        is_last = at == len(links)
+        side = "left" if at == 0 else "right" if is_last else "center"
+        why = last["cause"] if is_last and _is_root(last) else ""
+        yield {"what": "root" if is_last else "node", "chain": rank, "at": at, "text": name, "side": side, "why": why}

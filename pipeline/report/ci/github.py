@@ -62,8 +62,7 @@ def _held_up(run: RunSummary) -> Iterator[str]:
 
 
 def _command(finding: Finding, location: SourceLocation, target: str) -> str:
-    reason = finding.known_bug or finding.permitted_by
-    title = f"{finding.rule}: {finding.severity.replace('_', ' ')}{f' ({reason})' if reason else ''}"
+    title = f"{finding.rule}: {finding.severity.replace('_', ' ')}{f' ({finding.reason})' if finding.reason else ''}"
     line = "" if location.line is None else f",line={location.line}"
     lines = [f"{label}: {text}" for label, texts in finding.parts.items() for text in texts]
     lines.append(f"where: {finding.topic}, {finding.subscription}")
@@ -144,8 +143,7 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
 
 
 def _listed(finding: Finding, target: str) -> tuple[str, str, str, str]:
-    reason = finding.known_bug or finding.permitted_by
-    label = finding.severity.replace("_", " ") + (f" ({reason})" if reason else "")
+    label = finding.severity.replace("_", " ") + (f" ({finding.reason})" if finding.reason else "")
     label += ", accepted" if finding.accepted else ""
     key = f", key {finding.key}" if finding.key is not None else ""
     where = f"{finding.topic}, {finding.subscription}{key}, {finding.row}"

@@ -143,7 +143,6 @@ def _with_evidence(findings: Sequence[Finding], target: str) -> str:
 
 
 def _label(finding: Finding) -> str:
-    reason = finding.known_bug or finding.permitted_by
-    label = finding.severity.replace("_", " ") + (f" ({printable(reason)})" if reason else "")
+    label = finding.severity.replace("_", " ") + (f" ({printable(finding.reason)})" if finding.reason else "")
     key = f", key {named(finding.key)}" if finding.key is not None else ""
     return f"{label}{key}"

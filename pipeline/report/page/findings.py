@@ -69,7 +69,7 @@ def _view(
             [row for row in ranges if row["range_start"] <= at_hash <= row["range_end"]],
             [row for row in drained if row["sticky_hash"] == at_hash],
         )
-    reason = finding.known_bug or finding.permitted_by or ""
+    reason = finding.reason
     subscription = f"{finding.topic}, {finding.subscription}"
     accepted = "accepted" if finding.accepted else ""
     key, identity = finding.key or "", finding.finding_id or ""

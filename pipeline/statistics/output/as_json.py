@@ -47,7 +47,7 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
         "dumps": len(diagnosis.history.moments),
         "taken_ms": last.clock.at_ms,
         "taken_by": last.clock.source,
-        "files": sorted({file for moment in diagnosis.history.moments for file in moment.files}),
+        "files": diagnosis.history.files,
     }
 
 

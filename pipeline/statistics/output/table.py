@@ -78,7 +78,7 @@ def _row(diagnosis: Diagnosis, now_us: int) -> dict[str, Any]:
         "alarm": diagnosis.is_alarm,
         "consumers": [] if first is None else list(first.consumers),
         "other_signs": [f"{one.name}: {one.certainty}" for one in rest_of(diagnosis.reasons)],
-        "files": sorted({file for moment in diagnosis.history.moments for file in moment.files}),
+        "files": diagnosis.history.files,
     }
     if first is not None:
         row |= {

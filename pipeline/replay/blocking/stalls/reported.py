@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import (
     Position,
     Snapshot,
 )
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.marks import OVERDUE, Mark
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
 
@@ -183,7 +183,7 @@ def reported_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArr
     if reported.read_position is not None:
         return shown_as_read(state, waiting, reported)
     entries: Any = state.entries.view(np.ndarray)
-    due = entries["marks"][waiting.slot] & (Mark.DUE | Mark.SENT) == Mark.DUE
+    due = entries["marks"][waiting.slot] & OVERDUE == Mark.DUE
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
         return np.ones(waiting.slot.size, dtype=np.bool_)
     read: NDArray[np.bool_] = waiting.was_read | due

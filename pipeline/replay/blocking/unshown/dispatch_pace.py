@@ -127,8 +127,7 @@ class DispatchPace:
 
     def _goes_on(self, paced: Paced, pause: Interval) -> bool:
         """Whether the open burst and the pause after it continue those of `paced`."""
-        longest_us = PAUSE_MAX_US if paced.certain else _LONG_PAUSE_MAX_US
-        if self._open is None or pause.to_ts - pause.from_ts > longest_us:
+        if self._open is None or pause.to_ts - pause.from_ts > _pause_max_us(paced.certain):
             return False
         return _alike([paced.messages, self._open.messages])
 
@@ -149,13 +148,17 @@ class DispatchPace:
         if not (certain or (few and max(pauses) <= _LONG_PAUSE_MAX_US)) or not _alike(cycles):
             return
         # The pause after the last burst may be another one.
-        longest_us = PAUSE_MAX_US if certain else _LONG_PAUSE_MAX_US
-        over_us = last.next_us if last.next_us - last.to_us <= longest_us else last.to_us
+        over_us = last.next_us if last.next_us - last.to_us <= _pause_max_us(certain) else last.to_us
         found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2], certain)
         before_it = self._paced[-1] if self._paced else None
         if before_it is not None and found.from_us <= before_it.to_us and before_it.certain == certain:
             found = found._replace(from_us=self._paced.pop().from_us)
         self._paced.append(found)
+
+
+def _pause_max_us(certain: bool) -> int:
+    """The longest pause that counts as one of a limit, of bursts that only a limit explains, or of others."""
+    return PAUSE_MAX_US if certain else _LONG_PAUSE_MAX_US
 
 
 def _owed_until_us(bursts: list[_Burst]) -> int:
