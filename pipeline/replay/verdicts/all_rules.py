@@ -1,4 +1,4 @@
-"""The findings of all rules on one subscription, but for those on batches, which are about its topic."""
+"""The findings of all rules on one subscription, except `mixed_key_batch`, which is about its topic."""
 
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
@@ -10,9 +10,9 @@ from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_
 
 
 def findings_by_rule(context: FindingContext, per_rule_max: int) -> list[RuleFindings]:
-    """The findings that the window reports, for every rule that applies to the broker; several may be about one rule.
+    """The findings that the window reports, for every rule that applies to the broker; a rule may stand there twice.
 
-    At most `per_rule_max` findings of a rule of the kernel are worded; `ALL`: every one.
+    At most `per_rule_max` findings of each rule of the kernel are worded; `ALL`: every one.
     """
     of_dispatches = dispatch_findings(context, per_rule_max)
     others = (stuck_findings, mismatch_findings, settings_findings, counter_findings)

@@ -1,4 +1,4 @@
-"""The facts besides the finding that verdicts depend on: joins, leaves, and the bugs that the broker can have."""
+"""The facts outside of a finding on which verdicts depend: joins, leaves, and the bugs that the broker can have."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from dispatch_audit.pipeline.replay.traffic.kept_in_state import published_befor
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 
 SENT_WITHOUT_ACK_MAX: Final = 1_000
-"""So many entries a subscription may be sent before one is acknowledged: a receiver queue of clients, by default."""
+"""The entries that may be sent before one is acknowledged: by default the receiver queue of a client."""
 
 
 class Joined(NamedTuple):
-    """The position of the dispatcher when a consumer joined (contract 6.7).
+    """The positions that the dispatcher had reached when a consumer joined (contract 6.7).
 
     Attributes:
         read: the highest position dispatched before; None: no entry was, or the consumer never joined.
@@ -42,10 +42,10 @@ class Rejoin(NamedTuple):
     """The join of a consumer while none was connected, and the leave of the last one before it.
 
     Attributes:
-        joined: the point of the join; that of the leave where it is not certain.
+        joined: the point of the join; that of the leave if `certain` is False.
         left: the point of the leave.
-        certain: False where the two overlapped, so that the join may have taken effect first.
-        by_broker: whether the broker closed the last one, as it does for a seek or an unload.
+        certain: False if the two overlapped, so that the join may have taken effect first.
+        by_broker: whether the broker closed the consumer that left, as it does for a seek or an unload.
     """
 
     joined: TracePoint
@@ -60,13 +60,13 @@ class FindingContext:
     Attributes:
         found: the result of the replay.
         config: the configuration of the replay.
-        names: of its consumers, and of rows where there are several recorders.
-        numbers: the trace's numbers of the consumers, by their indexes in findings and episodes.
-        stays: the time for which each consumer was connected, by the trace's number.
-        doubts: the hashes whose owners are open.
+        names: the names of consumers and rows in texts.
+        numbers: the trace's number of each consumer, by its index in findings and episodes.
+        stays: the join and the leave of each consumer, by the trace's number.
+        doubts: the hashes whose owners are undecided.
         exceptions: the exceptions of the contract for this release.
-        drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
-        skew_us: recorder skew.
+        drains: whether the broker runs the draining dispatcher; the others have recently joined consumers.
+        skew_us: the recorder skew in microseconds.
         release: the release of the broker.
     """
 
@@ -99,8 +99,8 @@ class FindingContext:
     def acks_recorded(self) -> bool:
         """Whether the trace would have acknowledgements if there were any.
 
-        A short trace may have none because there were none, unless its recorder says that it writes none, but of many
-        entries some are acknowledged for certain.
+        A short trace may have none because there were none, unless its recorder says that it writes none. After more
+        than `SENT_WITHOUT_ACK_MAX` dispatches some entry was certainly acknowledged.
         """
         dispatcher, written = self.found.dispatcher, self.config.written
         if common_of(dispatcher.seen)["acks_seen"] or "ack" in written:
@@ -113,7 +113,7 @@ class FindingContext:
         if "leave" in self.config.written or any(stay.left is not None for stay in self.stays.values()):
             return True
         names = [stay.row.name for stay in self.stays.values()]
-        # Two consumers may have one name at the same time, so this is no proof that leaves are missing; it is a doubt.
+        # A repeated name is a doubt and no proof that a leave is missing, because two consumers may share it.
         return not self.config.written and len({*names}) == len(names)
 
     def joined(self, consumer: int) -> TracePoint | None:
@@ -122,20 +122,20 @@ class FindingContext:
 
     @cached_property
     def joins(self) -> list[Joined]:
-        """The position of the dispatcher when each consumer joined, by its index."""
+        """The positions of the dispatcher when each consumer joined, by its index."""
         seen, reported = self.found.dispatcher.seen, map(self.found.snapshots.joined_at.get, self.numbers)
         return list(map(Joined, sent_before_joins(seen), published_before_joins(seen), reported))
 
     def was_short_since(self, consumer: int, ts_us: int) -> bool:
-        """Whether a consumer that has left had no permits, or was at its limit, at a time after the given one."""
+        """Whether a consumer that has left was without permits, or at its limit, after a time."""
         return consumer != NOBODY and self.found.loop.short_until_us.get(self.numbers[consumer], UNKNOWN) > ts_us
 
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
-        """Whether a consumer other than `but_for` left after the one row and before the other."""
+        """Whether a consumer other than `but_for` left between two rows."""
         return any(consumer != but_for for consumer in self._leavers(after_seq, before_seq))
 
     def has_left_between(self, consumer: int, after_seq: int, before_seq: int) -> bool:
-        """Whether a consumer left after the one row and before the other."""
+        """Whether this consumer left between two rows."""
         return consumer in self._leavers(after_seq, before_seq)
 
     def _leavers(self, after_seq: int, before_seq: int) -> list[int]:
@@ -150,30 +150,27 @@ class FindingContext:
         return shared and self.config.selector(sticky=False) == "consistent_hashing"
 
     def joined_between(self, after_seq: int, before_seq: int) -> bool:
-        """Whether a consumer joined after the one row and before the other."""
+        """Whether any consumer joined between two rows."""
         joined = (stay.joined for stay in self.stays.values() if stay.joined is not None)
         # A change at the point of a row takes effect after it.
         return any(after_seq <= at.seq < before_seq for at in joined)
 
     @cached_property
     def _leaves(self) -> tuple[list[int], list[int]]:
-        left = [
-            (s.left.seq, self.found.dispatcher.consumers.of[number])
-            for number, s in self.stays.items()
-            if s.left is not None
-        ]
-        return [seq for seq, _ in sorted(left)], [consumer for _, consumer in sorted(left)]
+        index_of = self.found.dispatcher.consumers.of
+        left = sorted((s.left.seq, index_of[number]) for number, s in self.stays.items() if s.left is not None)
+        return [seq for seq, _ in left], [consumer for _, consumer in left]
 
     def rejoin_before(self, seq: int) -> Rejoin | None:
-        """The last join before a row after which a consumer was connected again although the last one had left."""
+        """The last rejoin before a row; None: there is none."""
         at = bisect_left(self._rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
         return self._rejoins[at] if at >= 0 else None
 
     @cached_property
     def _rejoins(self) -> list[Rejoin]:
-        """The joins after which a consumer was connected again although the last one had left, in order.
+        """All rejoins, in order.
 
-        Not after a reset, which closes all consumers: no read of the old dispatcher concerns the new one.
+        A join after a reset, which closes all consumers, is none: no read of the old dispatcher concerns the new one.
         """
         stays = self.stays.values()
         joins = [(stay.joined, 1, "", False) for stay in stays if stay.joined is not None]
@@ -191,7 +188,7 @@ class FindingContext:
         return rejoins
 
     def misrouted(self, seq: int) -> bool:
-        """Whether the dispatch certainly went to a consumer that did not own the hash."""
+        """Whether the dispatch at a row certainly went to a consumer that did not own the hash."""
         return seq in self._misrouted
 
     @cached_property
@@ -203,7 +200,7 @@ class FindingContext:
         return frozenset(seq[known].tolist())
 
     def drained_before(self, finding: KernelFinding, after_seq: int = UNKNOWN) -> bool:
-        """Whether the hash stopped draining towards the receiver after a row, at most one read before the dispatch."""
+        """Whether, after a row and at most one read before the dispatch, its hash stopped draining for the receiver."""
         return any(
             after_seq < to_seq < finding.seq and finding.ts_us - to_ts <= READ_US and new_owner == finding.consumer
             for to_seq, to_ts, new_owner in self._drained.get(finding.hash, ())

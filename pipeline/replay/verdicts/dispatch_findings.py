@@ -1,4 +1,4 @@
-"""The findings on the dispatches and acknowledgements of a subscription, by rule, with verdicts, worst first."""
+"""Findings on the dispatches and acknowledgements of a subscription, with verdicts, by rule, worst first."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -19,9 +19,9 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
 def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[RuleFindings]:
-    """The findings of the replay by rule, for every rule that applies to this broker.
+    """The findings of the kernel, for every rule that applies to this broker.
 
-    At most `per_rule_max` findings of a rule are worded; `ALL`: every one. There may be millions of them.
+    At most `per_rule_max` findings of a rule are worded, because there may be millions; `ALL`: every one.
     """
     found = context.found
     verdicts = judged(context)
@@ -36,10 +36,7 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
         for (beyond, permitted), count in found.dispatcher.collector.findings.beyond.items():
             if beyond == rule:
                 counts[plain_verdict(rule, permitted, context).severity] += count
-        worst = indexes
-        if indexes.size:
-            of_rule = chosen(found.findings, indexes)
-            worst = indexes[_by_badness(of_rule, [verdicts[at] for at in indexes])]
+        worst = indexes[_by_badness(chosen(found.findings, indexes), [verdicts[at] for at in indexes])]
         worded = findings_at(found.findings, worst[: per_rule_max or None])
         findings = [_finding(finding, verdicts[at], context) for at, finding in worded]
         checked = int(found.dispatcher.checked[COUNTED.index(RULES[name].counted)])
@@ -48,7 +45,7 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
 
 
 def _by_badness(found: Records, verdicts: list[FindingVerdict]) -> Ints:
-    """The order in which findings of one rule are reported: the worst severity first, then what harms most."""
+    """The order in which findings of one rule are reported: the worst severity first, then the most harmful."""
     rank = {severity: -number for number, severity in enumerate(SEVERITIES)}
     severity = np.array([rank[verdict.severity] for verdict in verdicts], dtype=np.int64)
     # If the two entries have different keys on one hash, the rule is broken but no key is out of order (contract 9.1).
@@ -58,7 +55,7 @@ def _by_badness(found: Records, verdicts: list[FindingVerdict]) -> Ints:
 
 
 def _lasted_us(found: Records) -> Ints:
-    """How long the other entry had been held, or had waited; 0 without another entry."""
+    """The microseconds for which the other entry had been held, or had waited; 0 without another entry."""
     overtaking = np.isin(found.rule, OVERTAKING)
     since = np.where(overtaking, found.other_since_ts, found.other_ts)
     return np.where(since == UNKNOWN, 0, found.ts_us - since)
@@ -94,7 +91,7 @@ def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingCo
 
 
 def _detail(finding: KernelFinding, context: FindingContext) -> dict[str, object]:
-    """The details that have no column, for programs."""
+    """The details that have no column."""
     detail: dict[str, object] = {"draining": bool(finding.draining)}
     if finding.other_ledger != UNKNOWN:
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)

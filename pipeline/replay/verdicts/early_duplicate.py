@@ -1,7 +1,7 @@
 """Verdicts on `early_duplicate`: overlapping replay reads (F10, E17), or something else.
 
-An entry that its consumer acknowledges between the two sends is sent again all the same: the second read had it before
-(contract 6.6, point 3).
+An entry that its consumer acknowledges between the two dispatches is still sent again, because the second read already
+had it (contract 6.6, point 3).
 """
 
 from collections.abc import Mapping
@@ -49,14 +49,14 @@ def _judged(
     overtakings: Mapping[int, FindingVerdict],
     context: FindingContext,
 ) -> dict[int, FindingVerdict]:
-    """The verdicts on the duplicates of one consumer, given in the order of seq.
+    """The verdicts on the duplicates of one consumer, by index.
 
     Args:
-        of_consumer: their indexes among all findings.
+        of_consumer: their indexes among all findings, ordered by seq.
         replayed: see `block_verdict`.
         holders: see `held_twice.other_holders`.
         overtakings: see `duplicates`.
-        context: of the findings.
+        context: the subscription and its broker.
     """
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
@@ -81,7 +81,7 @@ def _judged(
             elif finding.other_seq == UNKNOWN and not is_within(finding, block, findings):
                 verdicts[at] = _perhaps_reset(finding, context) or _ACKNOWLEDGED
             elif verdict.severity == "violation":
-                # A rewound cursor reads once more what a read from before sends.
+                # A rewound cursor reads an entry again that a read from before the rewind sends.
                 first_seq = finding.other_seq
                 verdicts[at] = (
                     sent_from_before(finding, first_seq, finding.other_ts, context)
@@ -95,9 +95,10 @@ def _judged(
 
 
 def _perhaps_reset(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
-    """The verdict on what is sent again after the broker closed all consumers; None: rows show that it was no reset.
+    """The verdict on an entry that was sent again after the broker closed all consumers; None: that was no reset.
 
-    A seek sends again what was acknowledged, and an unload what was acknowledged and not persisted (contract 5.10, E3).
+    After a seek acknowledged entries are sent again, after an unload those whose acknowledgement was not persisted
+    (contract 5.10, E3).
     """
     rejoin = context.rejoin_before(finding.seq)
     if rejoin is None or "reset" in context.config.written:

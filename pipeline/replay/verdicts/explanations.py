@@ -19,9 +19,9 @@ from dispatch_audit.pipeline.utc import moment
 
 
 class EpochNamed(NamedTuple):
-    """The number of an epoch, the membership change that began it, and whether the receiver owns the hash in it.
+    """An epoch: its number, the membership change that began it, and whether the receiver owns the hash in it.
 
-    Without a change nobody has joined yet.
+    `change` is None before the first join.
     """
 
     number: int
@@ -30,7 +30,7 @@ class EpochNamed(NamedTuple):
 
 
 def change_at_issue(finding: KernelFinding, epoch: EpochNamed) -> str | None:
-    """The change that began the epoch of a finding, if its words say who owns the hash; None: they do not."""
+    """The change that began the epoch of a finding, if its text names the owner of the hash; None: it does not."""
     says_owner = finding.rule in MISROUTED or (finding.rule == SINGLE_HOLDER and epoch.owned)
     return epoch.change if says_owner else None
 
@@ -55,7 +55,7 @@ def _events(finding: KernelFinding, names: Names) -> Iterator[tuple[int, str]]:
 
 
 def _since_when(marks: int) -> str:
-    """The event since which an entry waits, as a participle."""
+    """The event that made an entry wait, as a participle."""
     if marks & Mark.NACKED:
         return "returned by a redeliver request"
     return "returned when its consumer left" if marks & Mark.RETURNED else "published"
@@ -68,22 +68,19 @@ def explanation(
     rule, words = RULES[NAME_OF[finding.rule]], _words(finding, names, epoch)
     case = _case(finding)
     wording = rule.wording if case is None else rule.otherwise.get(case, rule.wording)
-    assert wording is not None, "the kernel checks a rule without words"
+    assert wording is not None, "the kernel checks a rule without a wording"
     why = *_reasons(verdict), *titles(verdict.known_bugs)
     return explained(wording, words, why, remedy(verdict.known_bugs, release))
 
 
 def _reasons(verdict: FindingVerdict) -> Iterator[str]:
-    if verdict.because and verdict.severity == "not_provable":
-        yield f"not provable: {verdict.because}"
-    elif verdict.because and verdict.severity == "permitted":
-        yield f"permitted by {verdict.permitted_by}: {verdict.because}"
-    elif verdict.because:
-        yield verdict.because
+    prefixes = {"not_provable": "not provable: ", "permitted": f"permitted by {verdict.permitted_by}: "}
+    if verdict.because:
+        yield prefixes.get(verdict.severity, "") + verdict.because
 
 
 def _words(finding: KernelFinding, names: Names, epoch: EpochNamed) -> dict[str, object]:
-    """The words for the names in braces of the wordings of rules."""
+    """The words for the names in braces in the wordings of rules."""
     receiver, other = names.spoken(finding.consumer), names.spoken(finding.other_consumer)
     entry, other_seq = position(finding.ledger, finding.entry), names.seq(finding.other_seq)
     here = f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})"
@@ -115,7 +112,7 @@ def _words(finding: KernelFinding, names: Names, epoch: EpochNamed) -> dict[str,
 
 
 def _case(finding: KernelFinding) -> Case | None:
-    """The special case that the finding is, for rules with an extra sentence for it; None: no special case."""
+    """The special case of the finding, for which its rule may have a wording of its own; None: no special case."""
     if finding.rule in OVERTAKING:
         return "leaving" if passes_a_leaver(finding) else None
     if finding.limited == OF_SUBSCRIPTION:

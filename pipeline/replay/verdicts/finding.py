@@ -1,6 +1,6 @@
-"""A finding of any rule, with its words in parts: the record from which its row of `violations` is made.
+"""A finding of any rule: the record from which a row of `violations` is made, with its text in parts.
 
-What each part of the audit hands over are the findings of one rule.
+Each part of the audit returns its findings as `RuleFindings`, one for each rule.
 """
 
 from collections import Counter
@@ -14,11 +14,11 @@ from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
 
 ALL: Final = 0
-"""As a limit on findings: no limit."""
+"""No limit, where a number of findings limits something."""
 
 
 class FindingText(NamedTuple):
-    """A finding in words, by its parts. A part is a clause without a mark at its end; the remedy is whole sentences.
+    """The text of a finding in parts. Each part is a clause without a final mark; the remedy is whole sentences.
 
     Attributes:
         what: what happened.
@@ -36,14 +36,14 @@ class FindingText(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """All parts in one sentence, and the remedy after it."""
+        """All parts in one sentence, followed by the remedy."""
         against = f", {self.contrast} {self.against}" if self.against else ""
         remedy = f". {self.remedy}" if self.remedy else ""
         return f"{'; '.join((self.what + against, *self.why))}{remedy}"
 
 
 def explained(wording: Wording, words: Mapping[str, object], why: Iterable[str] = (), remedy: str = "") -> FindingText:
-    """The explanation of a finding whose rule has a wording, with `words` for the names that stand in braces there."""
+    """The text of a finding whose rule has a wording; `words` fill the names in braces."""
     what, against = wording.what.format_map(words), wording.against.format_map(words)
     return FindingText(what, against, wording.contrast, tuple(why), remedy)
 
@@ -54,24 +54,24 @@ class JudgedFinding:
 
     Attributes:
         severity: the verdict.
-        seq: the row that completes the finding, by its place in the replay.
+        seq: the row that completes the finding, as the replay numbers it.
         ts_us: the time of that row, in microseconds since 1970 UTC.
         explanation: the finding in words.
         evidence: the rows that prove it, oldest first, in words; at least one.
-        sticky_hash: the hash that it is about; None: it is about no single one.
-        key_id: the key of the entry; None: the finding is about no key.
-        ledger_id: the ledger of the entry that it is about; None: it is about no single one.
-        entry_id: that entry.
-        consumer: the consumer that it is about, as its recorder numbers it; None: it is about none.
+        sticky_hash: the hash that it is about; None: no single hash.
+        key_id: the key of the entry; None: no single key.
+        ledger_id: the ledger of the entry that it is about; None: no single entry.
+        entry_id: the id of that entry in the ledger.
+        consumer: the consumer that it is about, by its recorder's number; None: no single consumer.
         consumer_name: its name.
-        other_consumer: the consumer on the other side; None: there is none.
+        other_consumer: the second consumer involved, by its recorder's number; None: there is none.
         other_consumer_name: its name.
         epoch: the epoch of the row; None: the finding is about no single dispatch or acknowledgement.
-        change: the membership change that began the epoch, such as `join c2`, where the owner of the hash is at issue;
-            None: it is not.
+        change: the membership change that began the epoch, such as `join c2`; None: the owner of the hash is not at
+            issue.
         permitted_by: the exception of the contract that it matches; None: it matches none.
         known_bugs: the bugs that explain it, the closest first (ids of `conf/known_bugs.toml`).
-        detail: particulars that have no column; None: the rule has none.
+        detail: details that have no column; None: the rule has none.
     """
 
     severity: Severity
@@ -100,8 +100,8 @@ class RuleFindings(NamedTuple):
     Attributes:
         rule: the name of the rule.
         checked: how often the rule was checked.
-        counts: the number of findings by severity, including those without evidence here.
-        worst: the worst findings with their evidence, worst first.
+        counts: the number of findings by severity, including those that are not in `worst`.
+        worst: the worst findings, worst first.
     """
 
     rule: RuleName

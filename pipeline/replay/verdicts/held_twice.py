@@ -1,4 +1,4 @@
-"""Who holds, besides its last receiver, what two overlapping replay reads sent to two consumers (F10, E17)."""
+"""Entries that two overlapping replay reads sent to two consumers, so that both hold them (F10, E17)."""
 
 from collections.abc import Iterable
 
@@ -12,10 +12,10 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
 def other_holders(findings: Records) -> dict[int, frozenset[int]]:
-    """Who may hold what a duplicate sends, besides the consumer it was sent to last, by the row of the duplicate.
+    """The consumers, besides its last receiver, that may hold the entry of each duplicate, by the seq of the duplicate.
 
-    What two overlapping reads send to two consumers is pending at both (contract 6.6), and stays so at the first one
-    however often the second one, or those after it, return it.
+    An entry that two overlapping reads send to two consumers is pending at both (contract 6.6). It stays pending at the
+    first one even if the second one, or a later one, returns it.
     """
     twice = np.flatnonzero(findings.rule == EARLY_DUPLICATE)
     holders: dict[tuple[int, int], frozenset[int]] = {}
@@ -29,9 +29,9 @@ def other_holders(findings: Records) -> dict[int, frozenset[int]]:
 
 
 def given_back(finding: KernelFinding, others: Iterable[int], context: FindingContext) -> FindingVerdict | None:
-    """The verdict on what one of its other holders gave back; None: none did.
+    """The verdict on a duplicate whose entry one of its other holders gave back; None: none did.
 
-    When it leaves, or returns the entry, the broker sends it again although another one holds it.
+    When that holder leaves or returns the entry, the broker sends it again although another consumer holds it.
     """
     known = context.bugs_with("sent_by_two_replay_reads")
     if not known:

@@ -89,10 +89,10 @@ def judged(context: FindingContext) -> list[FindingVerdict]:
 
 
 def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
-    """The verdict that follows from the rule of a finding and the exception that permits it, without its evidence."""
+    """The verdict that follows from the rule of a finding and the exception that permits it alone."""
     if permitted != NOT_PERMITTED:
         exception = _EXCEPTION_OF[permitted]
-        # The other consumer still works on its entry, and that is a bug; entries that only waited do no harm.
+        # E6: dropping an entry on which a consumer still works is a bug; dropping one that only waits does no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
         return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
     if rule in MISROUTED and context.found.membership.owners.unknown:
@@ -105,7 +105,7 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
 
 
 def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict on a dispatch beyond a limit, which may not be the broker's."""
+    """The verdict on a dispatch beyond a claimed limit, which the broker may not have."""
     disputed = context.found.loop.limits.is_disputed(finding.limited, finding.seq)
     if disputed is not None:
         return not_provable(f"the broker does not keep the claimed {disputed} (settings_mismatch)")
@@ -116,7 +116,7 @@ def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVer
 
 
 def _routed_gap(context: FindingContext) -> FindingVerdict:
-    """The verdict on a hash between two ranges of one consumer, which the selector of some versions gives to it."""
+    """The verdict on a hash between two ranges of one consumer, which some versions route to that consumer."""
     bugs = context.bugs_with("gap_inside_one_consumer")
     if not bugs:
         return UNEXPLAINED

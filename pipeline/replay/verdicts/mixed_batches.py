@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import position
 
 
 def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:
-    """The batches of several keys; the broker uses only the key of the first message (contract 1.5)."""
+    """The batches of several keys; the broker routes each by the key of its first message (contract 1.5)."""
     producers = sent.all()
     inspected = sum(producer.batches_inspected for producer in producers)
     return RuleFindings(

@@ -1,11 +1,11 @@
 """Whether two overlapping replay reads have sent a block of entries twice to a consumer (contract 6.6, F10, E17).
 
-Two replay reads in flight at the same time contain the same entries, and both are sent: a block of entries goes to the
-same consumer once more, in the same order, at most one read later. Findings do not include entries that were sent only
-once, so only the order shows that the whole block repeats.
+If two replay reads are in flight at the same time, both send the same entries: the consumer gets a block of entries
+again, in the same order, at most one read later. Findings do not include entries that were sent only once, so only the
+order shows that the whole block repeats.
 
-Snapshots can prove it: the broker counts the entries twice that were still held. A row that the log repeats does not
-change the broker's count.
+Snapshots can prove it, because the broker counts an entry twice that was still held. A row that the log repeats does
+not change the broker's count.
 """
 
 from typing import Final
@@ -18,14 +18,14 @@ from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records,
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable, unexplained
+from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained
 
 # The largest distance between a block of duplicates and a snapshot that the verdict uses.
 LOOK_AHEAD_US: Final = 30_000_000
 
 
 def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
-    """The duplicates of one consumer in blocks: all of a block was sent once before any of it was sent again.
+    """The duplicates of one consumer in blocks: each block was sent once completely before any of it was sent again.
 
     A block has no more entries than a read, if settings say how many that are.
     """
@@ -44,10 +44,10 @@ def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
 
 
 def is_within(finding: KernelFinding, block: Ints, findings: Records) -> bool:
-    """Whether a duplicate whose first dispatch is forgotten follows others of its block, in the order of positions.
+    """Whether a duplicate whose first dispatch is forgotten follows others of its block in the order of positions.
 
-    What a replay read sent is remembered for longer than a read takes (`dispatcher.entries`), but no row need show that
-    the last entries of a block came from replay: they may be the highest that were dispatched by then.
+    The replay remembers entries that a replay read sent for longer than a read takes (`dispatcher.entries`). But rows
+    may not show that the last entries of a block came from replay, if they were the highest dispatched by then.
     """
     before = findings[block][(findings.seq[block] < finding.seq) & (findings.other_seq[block] != UNKNOWN)]
     position = (finding.ledger, finding.entry)
@@ -59,12 +59,12 @@ def block_verdict(block: Ints, of_consumer: Ints, replayed: Records, context: Fi
 
     Args:
         block: the indexes of its duplicates among all findings.
-        of_consumer: those of all duplicates of its consumer.
+        of_consumer: the indexes of all duplicates of its consumer.
         replayed: all duplicates of the subscription that came from replay the first time.
         context: of the findings.
     """
     findings = context.found.findings
-    known = chosen(findings[block].view(np.recarray), findings.other_seq[block] != UNKNOWN)
+    known = chosen(findings, block[findings.other_seq[block] != UNKNOWN])
     contradiction = _contradiction(known, context.skew_us)
     if contradiction:
         return unexplained(contradiction)
@@ -75,10 +75,10 @@ def block_verdict(block: Ints, of_consumer: Ints, replayed: Records, context: Fi
 
 
 def _contradiction(block: Records, skew_us: int) -> str:
-    """The reason why overlapping reads cannot have sent a block (points of contract 6.6); empty if there is none.
+    """Why overlapping reads cannot have sent a block (contract 6.6); empty: they can.
 
-    A read sends to one consumer after another, so it orders what went to the same one only. Where hashes moved between
-    the two, the second sends to one what the first sent to several.
+    A read sends to one consumer after another, so only entries of the same consumer have an order. If hashes moved
+    between the reads, the second may send to one consumer what the first sent to several.
     """
     for former in np.unique(block.other_consumer):
         if (np.diff(block.other_seq[block.other_consumer == former]) < 0).any():
@@ -90,23 +90,17 @@ def _contradiction(block: Records, skew_us: int) -> str:
 
 
 def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
-    """The verdict on a block if no row shows that a replay read sent it first; snapshots may prove that it is F10.
+    """The verdict on a block if no row shows that a replay read sent it first; None: a replay read did.
 
-    A read sends to several consumers, so what two reads sent to another one in between shows it too.
-
-    Args:
-        block: the duplicates.
-        replayed: all duplicates of the subscription that came from replay the first time.
-
-    Returns:
-        None: a replay read sent it the first time.
+    A read sends to several consumers, so duplicates of another consumer in between, `replayed`, show it too. Snapshots
+    may still prove that it is F10.
     """
     if block.size == 0:
         return None
     between = (replayed.other_seq < block.seq.min()) & (replayed.seq > block.other_seq.max())
     if (between & (np.abs(replayed.ts_us - block.ts_us[0]) <= READ_US)).any():
         return None
-    # What is read for a consumer without permits goes into replay, and is above all that was dispatched by then.
+    # An entry that is read for a consumer without permits goes into replay, above all entries dispatched by then.
     if ((block.since_seq != UNKNOWN) & (block.other_ts - block.since_ts > READ_US)).any():
         return not_provable(
             "it had waited for longer than a read takes when it was sent the first time, and no row shows whether it "
@@ -116,10 +110,10 @@ def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
 
 
 def _late_verdict(block: Records, unproven: FindingVerdict | None, context: FindingContext) -> FindingVerdict:
-    """The verdict on a block that was sent again later than a read takes.
+    """The verdict on a block that was sent again after more time than a read takes.
 
-    What a read of 3.x and classic brings for a consumer without permits is put back, also if the consumer holds it
-    meanwhile, and is read once more as soon as it has permits again (contract 6.2, 6.6).
+    3.x and classic put the entries of a read back if their consumer has no permits, even if it holds them by then, and
+    read them again as soon as it has permits (contract 6.2, 6.6).
     """
     if unproven is not None and unproven.severity == "violation":
         return unproven
@@ -128,18 +122,17 @@ def _late_verdict(block: Records, unproven: FindingVerdict | None, context: Find
     permits_recorded = common_of(context.found.dispatcher.seen)["permits_known_by"] == BY_FLOWS
     if context.drains or permits_recorded or not idle:
         return unexplained(contradiction)
-    because = (
+    return not_provable(
         f"{contradiction}, but the consumer was sent nothing in between, and no row shows whether it had permits: "
         "without any, the second of two overlapping reads is repeated when it has some again"
     )
-    return not_provable(because)
 
 
 def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context: FindingContext) -> bool:
     """Whether the snapshots before and after a block are near enough to attribute their difference to the block."""
     times = context.found.findings.ts_us[block]
     joined = context.joined(int(context.found.findings.consumer[block[0]]))
-    # The broker's count for a consumer that has just joined has no surplus.
+    # The broker's count for a consumer starts at its join without a surplus.
     since_us = before.ts_us if before is not None else joined.ts_us if joined is not None else None
     near_before = since_us is not None and times[0] - since_us <= LOOK_AHEAD_US
     return near_before and after is not None and after.ts_us - times[-1] <= LOOK_AHEAD_US
@@ -150,26 +143,26 @@ def _overlap_verdict(
 ) -> FindingVerdict:
     """The verdict on a block with the signature of F10, which the snapshots around it may prove or refute.
 
-    `unproven` is the verdict if they do neither; None: that it is F10.
+    `unproven` is the verdict if they do neither; None: the verdict is F10.
 
-    Between two exact snapshots the surplus grows by every message that the broker counted twice, and by nothing else.
-    What was acknowledged between the two dispatches is counted once at a time, and so is what went to two consumers.
+    Between two exact snapshots the surplus grows only by the messages that the broker counted twice. An entry that was
+    acknowledged between its two dispatches, or went to two consumers, is never counted twice for one consumer.
     """
     findings = context.found.findings
-    # A consumer that gets what another one holds, because the hash moved meanwhile, holds it once.
+    # An entry that another consumer held before, because the hash moved, is counted once for this one.
     same = findings.other_consumer[of_consumer] == findings.consumer[of_consumer]
     held = of_consumer[same & (findings.acknowledged[of_consumer] == 0)]
     first, last = findings.seq[block[0]], findings.seq[block[-1]]
     known = context.bugs_with("sent_by_two_replay_reads")
     if not known:
-        return unexplained("")
+        return UNEXPLAINED
     consumer = int(findings.consumer[block[0]])
     surpluses = [surplus for surplus in context.found.snapshots.surpluses if surplus.consumer == consumer]
     before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
     after = next((s for s in surpluses if s.seq_begin > last), None)
     lowered = any(s is not None and s.messages < 0 for s in (before, after))
     if lowered or not np.isin(block, held).any() or not _is_near(before, after, block, context):
-        # A count that is too low, as other flaws make it, proves nothing either.
+        # A count that other flaws made too low proves nothing.
         after = None
     because = (
         "this is the signature of overlapping replay reads"

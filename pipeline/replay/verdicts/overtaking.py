@@ -11,12 +11,12 @@ from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
+from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained
 
 
 def passes_a_leaver(finding: KernelFinding) -> bool:
-    """Whether a consumer that was leaving may still have held the older entry of an overtaking."""
+    """Whether the consumer of the older entry was leaving and may still have held that entry."""
     return finding.other_marks & Mark.WAITING == 0
 
 
@@ -25,17 +25,17 @@ def overtaken(
 ) -> FindingVerdict:
     """The verdict on an entry that was sent while an older entry of its hash, `other`, waited.
 
-    If the consumer of the older entry was leaving, it may still have held that entry: the milder verdict applies.
+    If a leaving consumer may still have held the older entry, the milder verdict applies (`passes_a_leaver`).
 
     Args:
         finding: of `redelivery_order` or `replay_overtaken`.
-        overtakings: by seq, the verdict on every dispatch before that passed a waiting entry of its hash.
+        overtakings: by seq, the verdict on every earlier dispatch that passed a waiting entry of its hash.
         context: the subscription and its broker.
     """
     rewound = sent_from_before(finding, finding.seq, finding.ts_us, context)
     rejoin = context.rejoin_before(finding.seq)
     if rewound is None and rejoin is not None and finding.other_since_seq < rejoin.joined.seq:
-        # The older entry has waited since then, so the cursor may not have come to it.
+        # The older entry waits from before the rewind, so the rewound cursor may not have read it yet.
         rewound = still_from_before(finding, finding.sent_before_seq, overtakings, context)
     if rewound is None or context.misrouted(finding.seq):
         return _by_the_older_one(finding, context)
@@ -57,7 +57,7 @@ def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdic
     if context.misrouted(finding.seq):
         return unexplained("the receiver did not own the hash")
     left_behind = finding.other_marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
-    # Checked before E7, which is rarer: under the classic dispatcher every leave does this (contract 6.5).
+    # Checked before E7, which is rarer: under the classic dispatcher every leave causes this (contract 6.5).
     hiding = context.bugs_with("hidden_in_replay")
     hidden = _hidden(finding, left_behind, context.skew_us) if hiding else ""
     if hidden:
@@ -68,18 +68,15 @@ def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdic
     if not left_behind and _unblocked_amid_a_read(finding, context):
         because = "the hash had just stopped draining, and the older entry had been put back to replay before that"
         return FindingVerdict("known_bug", context.exception("E8"), context.bugs_with("unblocked_amid_a_read"), because)
-    if left_behind and not context.drains:
-        return recently_joined_flaw(finding, context)
-    return UNEXPLAINED
+    return two_holders(finding, context) if left_behind else UNEXPLAINED
 
 
 def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: FindingContext) -> FindingVerdict | None:
     """The verdict under F12 on a finding, given its dispatch or an earlier one of its entry; None: it is not F12.
 
-    The first consumer that joins after the last one has left rewinds the cursor. What a read from before has is sent to
-    it all the same, and the rewound cursor reads it again, after older entries that the leaver had held (contract
-    6.8). So the entry waited when the last consumer left, which did not hold it, and went out at most one read after
-    the join.
+    The first consumer that joins after the last one has left rewinds the cursor. The entries of a read from before the
+    rewind are still sent to it, and the rewound cursor reads them again, after older entries that the leaver had held
+    (contract 6.8). So such an entry waited when the last consumer left, and was sent at most one read after the join.
     """
     known = context.bugs_with("read_before_the_rewind")
     rejoin = context.rejoin_before(seq)
@@ -107,19 +104,19 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
 def still_from_before(
     finding: KernelFinding, sent_seq: int, overtakings: Mapping[int, FindingVerdict], context: FindingContext
 ) -> FindingVerdict | None:
-    """The verdict under F12 on an earlier dispatch of the entry of a finding, as long as it explains a later one, too.
+    """The verdict under F12 on an earlier dispatch of the entry, if it explains the dispatch of the finding too.
 
-    Who returns the entry puts it into replay, which sends it again at once. The rewound cursor comes to older entries,
-    and to this one, only later.
+    A consumer that returns the entry puts it into replay, which sends it again at once. The rewound cursor reads older
+    entries, and this one again, only later.
 
     Args:
-        finding: on the later dispatch.
+        finding: the finding on the later dispatch.
         sent_seq: the earlier dispatch.
-        overtakings: by seq, the verdict on every dispatch before that passed a waiting entry of its hash.
+        overtakings: see `overtaken`.
         context: the subscription and its broker.
 
     Returns:
-        The verdict; None: the earlier dispatch was not under F12, or the cursor was rewound again since then.
+        None: the earlier dispatch was not under F12, or the cursor was rewound again since then.
     """
     before, bugs = overtakings.get(sent_seq), context.bugs_with("read_before_the_rewind")
     if before is None or set(before.known_bugs).isdisjoint(bugs):
@@ -130,13 +127,13 @@ def still_from_before(
 def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
     """The verdict under exception E7, as far as rows show its conditions; None: E7 does not apply.
 
-    The entry was in replay before the older one returned to it, so it had been read and put back. It had certainly been
+    E7 requires that the entry was read and put back to replay before the older one returned there. It was certainly
     read if a later entry was sent. Otherwise it may have been read if its hash had to wait: the hash drained, or may
     have drained, or its consumer had no permits, or a replay read sent the older entry itself, or a snapshot shows that
-    the broker had read further. And all that a normal read brings is put back if entries of a leaver enter replay
-    meanwhile, below those that were there (4.10). It does not matter whether that was before the entry was published,
-    as long as entries of the hash waited ever since: what a normal read brings is put back while others of its hash are
-    in replay (4.11). Rows do not show the remaining condition, a position in replay below both.
+    the broker had read further. A normal read also puts all its entries back if entries of a leaver enter replay
+    meanwhile, at lower positions (4.10). That leave may even precede the publish of the entry, if entries of the hash
+    have waited ever since: a normal read puts an entry back while others of its hash are in replay (4.11). Rows do not
+    show the remaining condition, a position in replay below both.
     """
     since_us = finding.ts_us - finding.other_since_ts
     unseen = finding.marks & Mark.UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
@@ -168,16 +165,16 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
 
 
 def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
-    """Why the classic dispatcher does not see that the older entry waits in replay (F11); empty if it does.
+    """Why the classic dispatcher does not see that the older entry waits in replay (F11); empty: it sees it.
 
     The dispatcher counts the entries that a leaving consumer held under hash 0. When such an entry is put back to
-    replay once more, it gets its own hash without being added to the count of that hash, but is subtracted when it is
-    sent (4.12). So the count reaches 0 while other entries of the hash still wait. Then a normal read passes them; a
-    replay read does not.
+    replay again, it gets its own hash without being added to the count of that hash, but is subtracted when it is sent
+    (4.12). So the count reaches 0 while other entries of the hash still wait, and a normal read, but no replay read,
+    passes them.
     """
     if left_behind:
         return "the older entry was returned when its consumer left, and the dispatcher counts it under hash 0"
-    # If other entries of the same read were sent just before, they have already marked this entry as read.
+    # Other entries of the same read, sent just before, may already have marked this entry as read.
     just_read = finding.read_ts == UNKNOWN or finding.ts_us - finding.read_ts < skew_us
     by_normal_read = finding.marks & Mark.RETURNED == 0 and just_read
     if by_normal_read and finding.other_marks & Mark.READ and finding.left_sent_seq > finding.other_since_seq:
@@ -189,7 +186,7 @@ def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
 
 
 def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> bool:
-    """Whether #23870 explains it (contract 4.11): both waited in replay, and draining ended at most one read before."""
+    """Whether #23870 explains it (contract 4.11): both waited, and draining ended at most one read before."""
     waited_since = max(finding.since_seq, finding.other_since_seq)
     return bool(context.bugs_with("unblocked_amid_a_read") and context.drained_before(finding, waited_since))
 
@@ -197,7 +194,7 @@ def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> b
 def late_first(
     finding: KernelFinding, overtakings: Mapping[int, FindingVerdict], context: FindingContext
 ) -> FindingVerdict:
-    """The verdict on a first delivery after that of a later entry: that on the overtaking, if there was one.
+    """The verdict on a first delivery after that of a later entry: the verdict on the overtaking, if there was one.
 
     Args:
         finding: of `first_delivery_order`.
@@ -210,12 +207,12 @@ def late_first(
         return not_provable("delayed delivery was off when it may have been sent before, and may delay it now (E2)")
     overtaking = overtakings.get(finding.other_seq)
     if overtaking is None or finding.marks & Mark.READ == 0:
-        # What was sent before a seek waits again, from which of its positions on only the dispatches show. And what a
-        # read from before a rewind brings does not show that the cursor has read this entry.
+        # After a seek entries wait again, and only dispatches show from which position on. And a dispatch by a read
+        # from before a rewind does not show that the cursor has read this entry.
         rewound = sent_from_before(finding, finding.other_seq, finding.other_ts, context)
         unseen = unexplained("no row shows that this entry waited when the later one was sent")
         return rewound or (unseen if overtaking is None else UNEXPLAINED)
-    # F11 and F12 last until the entry is sent, whoever owns the hash by then; #23870 ends with the read.
+    # F11 and F12 last until the entry is sent, even to another owner; #23870 ends with the read.
     lasting = not set(overtaking.known_bugs).isdisjoint(context.bugs_with("hidden_in_replay", "read_before_the_rewind"))
     if finding.consumer != finding.other_consumer and not lasting:
         return UNEXPLAINED

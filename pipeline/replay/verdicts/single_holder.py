@@ -1,11 +1,12 @@
 """Verdicts on `single_holder`: two consumers hold entries of one hash.
 
-The dispatcher of recently joined consumers (3.x, classic) promises a single holder but breaks that promise; contract
-6.7 says how rows distinguish its flaws F1 to F4 and F11. The draining dispatcher has #26471 (contract 3.12), but no row
+The dispatcher with recently joined consumers (3.x, classic) breaks its promise of a single holder; contract 6.7 says
+how rows distinguish its flaws F1 to F4 and F11. The draining dispatcher has #26471 (contract 3.12), but no row
 distinguishes that bug from another fault, so two holders are a violation there.
 """
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
@@ -14,40 +15,34 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, Finding
 
 
 def two_holders(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict on an entry that went to one consumer while another held an entry of its hash."""
+    """The verdict on an entry that was sent while `other_consumer` held another one of its hash, or had returned it.
+
+    F1, F2, F3 and F11 require that the receiver owns the hash now and that the other consumer owned it when it was sent
+    its entry.
+    """
     if context.drains:
         return UNEXPLAINED
-    return recently_joined_flaw(finding, context)
-
-
-def recently_joined_flaw(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict on an entry that passed one which `other_consumer` held or had returned, by F1, F2, F3 and F11.
-
-    All of them require that the receiver owns the hash now, and that the other consumer owned it when it got its entry.
-    """
     if context.misrouted(finding.seq) or context.misrouted(finding.other_seq):
         return unexplained("one of the two consumers did not own the hash, and no known flaw explains that")
     joined = context.joined(finding.consumer)
     # A change at the point of a row takes effect after it.
     if joined is not None and joined.seq >= finding.other_seq:
-        verdict = _to_a_newcomer(finding, context)
+        verdict = _to_a_newcomer(finding, joined, context)
     else:
         verdict = _to_one_connected_before(finding, context)
     if verdict.severity != "known_bug" or finding.other_marks & Mark.REDELIVERED == 0:
         return verdict
-    # The sign of a rolling restart: the held entry was itself returned when a consumer left (#23307).
+    # In a rolling restart the held entry was itself returned before, when a consumer left (#23307).
     return verdict._replace(known_bugs=verdict.known_bugs + context.bugs_with("held_after_a_redelivery"))
 
 
-def _to_a_newcomer(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict if the receiver joined after the other consumer got its entry.
+def _to_a_newcomer(finding: KernelFinding, joined: TracePoint, context: FindingContext) -> FindingVerdict:
+    """The verdict if the receiver joined after the other consumer was sent its entry.
 
     The dispatcher may send the receiver entries up to the read position at its join (6.1).
     """
     entry = (finding.ledger, finding.entry)
     read, published, reported = context.joins[finding.consumer]
-    joined = context.joined(finding.consumer)
-    assert joined is not None
     if reported is not None and entry >= reported:
         return unexplained(
             f"the entry is at or after the read position at the receiver's join, {reported[0]}:{reported[1]}, so the "
@@ -59,8 +54,8 @@ def _to_a_newcomer(finding: KernelFinding, context: FindingContext) -> FindingVe
             because = f"{where} and returned when a consumer left, and later entries of the hash went to the other"
             return _known(context, because, "waited_at_the_join", "hidden_in_replay")
         return _known(context, f"{where} and waited", "waited_at_the_join")
-    # Without the read position the time of the publish decides: a later entry cannot have been read by then.
-    # An entry that was returned waits since then, so its position decides.
+    # Without a reported read position the time of publish decides: a later entry cannot have been read before the join.
+    # For a returned entry `since_ts` is the time of its return, so its position decides.
     published_in_time = finding.since_seq == UNKNOWN or finding.since_ts <= joined.ts_us + context.skew_us
     if reported is not None or published_in_time or (published is not None and entry <= published):
         because = "the entry was read before the receiver joined, but no entry from there on had been sent"
@@ -69,17 +64,17 @@ def _to_a_newcomer(finding: KernelFinding, context: FindingContext) -> FindingVe
 
 
 def _left_behind_unseen(finding: KernelFinding) -> bool:
-    """Whether it is F11: an entry that a leaver returned did not block its hash, so the holder got a later entry."""
+    """Whether it is F11: the entry, which a leaver returned, did not block its hash, so a later one was sent."""
     left_behind = finding.marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     later = (finding.other_ledger, finding.other_entry) > (finding.ledger, finding.entry)
     return left_behind and later and finding.other_seq > finding.since_seq
 
 
 def _to_one_connected_before(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict if the receiver was connected when the other consumer got its entry.
+    """The verdict if the receiver was connected when the other consumer was sent its entry.
 
-    Joins move hashes to newcomers only, so a leave moved this one; or the ring is one whose points consumers share:
-    then a join moves hashes between those that were there (2.2).
+    A join moves hashes only to the newcomer, so a leave moved this one. But on a ring whose points consumers share, a
+    join also moves hashes between the others (2.2).
     """
     if context.left_between(finding.other_seq, finding.seq, but_for=finding.other_consumer):
         because = "a consumer left since then, and its hashes moved to the remaining consumers"

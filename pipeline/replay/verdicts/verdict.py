@@ -1,4 +1,4 @@
-"""The verdict on a finding: its severity and the reason."""
+"""The verdict on a finding: a severity and its reason."""
 
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -11,10 +11,10 @@ class FindingVerdict(NamedTuple):
     """The verdict on one finding.
 
     Attributes:
-        severity: of the finding.
+        severity: the severity of the finding.
         permitted_by: the exception of contract 9.3 that it matches; a known bug may match one too.
         known_bugs: the bugs of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
-        because: the reason for this severity in the trace, as a clause; empty where there is nothing to add.
+        because: the reason for the severity that the trace shows, as a clause; may be empty.
     """
 
     severity: Severity
@@ -34,10 +34,10 @@ def unexplained(because: str) -> FindingVerdict:
 
 @lru_cache
 def not_provable(because: str) -> FindingVerdict:
-    """The verdict `not_provable`, with what the trace does not show; one object for one reason, as there are many."""
+    """The verdict `not_provable`, with what the trace does not show; cached, because many findings share a reason."""
     return FindingVerdict("not_provable", because=because)
 
 
 def permitted_by(exception: ExceptionId, *known_bugs: str) -> FindingVerdict:
-    """The verdict `permitted` by an exception of the contract; it may name a bug that belongs to the exception."""
+    """The verdict `permitted` by an exception of the contract, with the bugs that belong to the exception."""
     return FindingVerdict("permitted", exception, known_bugs, f"due to {EXCEPTIONS[exception]}")

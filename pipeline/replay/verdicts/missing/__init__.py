@@ -1,1 +1,1 @@
-"""Verdicts on findings that rows may explain which the trace does not have."""
+"""Verdicts on findings that rows missing in the trace may explain."""

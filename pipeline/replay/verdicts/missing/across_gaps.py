@@ -1,10 +1,10 @@
-"""Findings that rows lost in a gap, or of before the trace, may explain are not provable.
+"""A finding that rows lost in a gap, or from before the trace, may explain is not provable.
 
-A finding needs rows that show what happened, and these are there. But whether an exception or a known bug explains it
-may depend on rows of a while before, or shortly after: whether its hash drained, what a consumer that left had held,
-what the same replay read sent. Until mark-delete has passed what was open then, these may be missing.
+The rows that prove a finding are in the trace. But whether an exception or a known bug explains it may depend on rows
+some time before, or shortly after: whether its hash drained, what a consumer that left had held, what the same replay
+read sent. Such rows may be missing until mark-delete has passed every entry that was open in the gap.
 
-Where the selector of the broker is unknown, the same holds for the whole trace: owners decide which hash drained.
+If the selector of the broker is unknown, the same holds for the whole trace, because owners decide which hash drains.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_
 
 
 def across_gaps(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
-    """The verdicts, in the order of the findings; violations that missing rows may explain are not provable."""
+    """The verdicts, in their order; violations that missing rows may explain become not provable."""
     found = list(verdicts)
     if not context.found.loop.missing.unseen:
         return found
     findings, overtaking = context.found.findings, set[int]()
     violations = _violations(verdicts)
-    # A first delivery is judged as the dispatch that passed it, so these come last.
+    # The verdict on a first delivery is that on the dispatch that passed it, so first deliveries come last.
     in_order = violations[np.argsort(findings.rule[violations] == FIRST_DELIVERY_ORDER, kind="stable")]
     for at, finding in findings_at(findings, in_order):
         gap = _gap_about(finding, overtaking, context)
@@ -45,7 +45,7 @@ def across_gaps(verdicts: Sequence[FindingVerdict], context: FindingContext) -> 
 
 
 def without_owners(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
-    """The verdicts where nobody knows who owned which hash; violations that this may explain are not provable."""
+    """The verdicts if the owners of hashes are unknown; violations that this may explain become not provable."""
     found, findings = list(verdicts), context.found.findings
     for at, finding in findings_at(findings, _violations(verdicts)):
         if _depends_on_the_past(finding, context):
@@ -58,10 +58,10 @@ def _violations(verdicts: Sequence[FindingVerdict]) -> Ints:
 
 
 def _gap_about(finding: KernelFinding, overtaking: set[int], context: FindingContext) -> UnseenRows | None:
-    """The gap whose rows may explain a finding; None: no gap."""
+    """The first gap whose rows may explain a finding; None: there is none."""
     for gap in context.found.loop.missing.unseen:
         if finding.seq <= gap.begin.seq:
-            # Another thread may have recorded just after the gap began what explains the row.
+            # Another thread may have recorded the explaining row just after the gap began.
             ahead_us = READ_US if finding.rule == EARLY_DUPLICATE else context.skew_us
             if finding.ts_us >= gap.begin.ts_us - ahead_us:
                 return gap
@@ -74,7 +74,7 @@ def _gap_about(finding: KernelFinding, overtaking: set[int], context: FindingCon
 
 
 def _depends_on_the_past(finding: KernelFinding, context: FindingContext) -> bool:
-    """Whether an exception or bug that this broker can have may explain a finding by rows of entries before it."""
+    """Whether an exception or a bug of this broker may explain a finding through earlier rows."""
     if finding.rule == EARLY_DUPLICATE:
         return bool(context.bugs_with("sent_by_two_replay_reads"))
     if not context.drains:

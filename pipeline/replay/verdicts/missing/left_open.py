@@ -1,12 +1,12 @@
-"""Findings that rest on what a trace as a whole leaves open are not provable.
+"""A finding that depends on facts which the trace as a whole does not show is not provable.
 
-A recorder may write no acknowledgements: then nothing shows that a consumer still held an entry, or that one that was
-given back still waits. Or it may write no leaves: then a consumer that no later row and no later snapshot shows may
-have been gone, and what it owned and held went to others.
+If a recorder writes no acknowledgements, no row shows that a consumer still held an entry, or that a returned entry
+still waits. If it writes no leaves, a consumer that no later row or snapshot names may have left, and its hashes and
+entries may have moved to others.
 
-A row `settings` may say another value of `subscriptionKeySharedUseClassicPersistentImplementation` than the start of
-the trace. It concerns dispatchers that are created from then on (contract 8). The classic dispatcher and the draining
-one have other rules, other exceptions and other bugs, and the replay has those of one of them.
+A row `settings` may change `subscriptionKeySharedUseClassicPersistentImplementation`. The new value concerns
+dispatchers that are created after it (contract 8). The classic and the draining dispatcher differ in rules, exceptions
+and bugs, and the replay follows only one of them.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ _PROVEN: Final = ("violation", "known_bug")
 
 
 def left_open(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
-    """The verdicts, in the order of the findings; those that rest on what the trace leaves open are not provable."""
+    """The verdicts, in their order; those that depend on what the trace does not show become not provable."""
     if context.acks_recorded and context.leaves_recorded and context.found.loop.other_dispatcher_seq is None:
         return list(verdicts)
     findings = findings_at(context.found.findings, np.arange(len(verdicts)))
@@ -69,7 +69,7 @@ def not_acknowledged(context: FindingContext) -> str:
 
 
 def perhaps_gone(context: FindingContext, seq: int) -> str:
-    """Why a consumer may have left before a row although no row says so, as a clause; empty: none may have."""
+    """Why a consumer may have left before a row although no leave is recorded, as a clause; empty: none may have."""
     if context.leaves_recorded:
         return ""
     last_named = context.found.dispatcher.seen.consumers.view(np.ndarray)["named_seq"].tolist()
@@ -81,19 +81,19 @@ def perhaps_gone(context: FindingContext, seq: int) -> str:
 
 
 def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
-    """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed one."""
+    """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed kind."""
     since = context.found.loop.other_dispatcher_seq
     return _OTHER_DISPATCHER if since is not None and seq >= since else ""
 
 
 def doubt_of_waits(context: FindingContext, seq: int) -> str:
-    """Why what waited up to a row may not have been for consumers that could be sent it, as a clause; empty: it was."""
+    """Why no consumer may have been able to take the entries that waited up to a row, as a clause; empty: one could."""
     delayed = _PERHAPS_DELAYED if common_of(context.found.dispatcher.seen)["delays_in_doubt"] else ""
     return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or perhaps_gone(context, seq) or delayed
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:
-    """The kinds of rows that the trace lacks and that its findings rest on."""
+    """The kinds of rows that the trace lacks and on which its findings depend."""
     findings, missing = context.found.findings, list[Missing]()
     rules = findings.rule
     if not context.acks_recorded and np.isin(rules, list(_ON_ACKNOWLEDGEMENTS)).any():

@@ -1,1 +1,1 @@
-"""Findings on what the broker reports of itself, and on what the trace claims of it."""
+"""Findings on snapshots of the broker, and on settings that the trace claims."""

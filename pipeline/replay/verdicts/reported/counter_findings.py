@@ -1,8 +1,8 @@
 """Findings of `impossible_counter`: counters of the broker below zero, always information.
 
-A consumer whose unacknowledged messages are below zero had them taken off twice. Where only the total is below what its
-consumers have together, a consumer that left took off more than was ever added (contract 4.14). Snapshots have no total
-of permits; where a consumer left before, permits below zero have no other cause that is known.
+If a consumer has fewer than zero unacknowledged messages, the broker subtracted some twice. If only the total is below
+the sum of its consumers, the broker subtracted more for a consumer that left than it had added (contract 4.14).
+Snapshots have no total of permits; permits below zero after a leave have no other known cause.
 """
 
 from dispatch_audit.pipeline.contract.known_bugs import remedy, titles
@@ -17,7 +17,7 @@ _SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "
 
 
 def counter_findings(context: FindingContext) -> list[RuleFindings]:
-    """The counters that snapshots show below zero, in the order of the trace."""
+    """The findings on counters below zero, in the order of the trace."""
     found = context.found
     findings = [_finding(counter, context) for counter in found.reported_impossible_counters]
     counts = severities(findings)

@@ -1,4 +1,4 @@
-"""Findings of `settings_mismatch`: settings that the trace claims and the broker contradicts."""
+"""Findings of `settings_mismatch`: the broker contradicts a setting that the trace claims."""
 
 from typing import Final
 

@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, Finding
 from dispatch_audit.pipeline.utc import moment
 
 _NAMED_MAX = 10
-# The noun of what differs, and the clauses for what the broker has too much and too little.
+# By rule: the noun for what differs, and the clauses for what only the broker has and for what only the trace has.
 _DIFFERENCES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "assignment_mismatch": (
         ("hash range", "hash ranges"),
@@ -43,7 +43,7 @@ def mismatch_findings(context: FindingContext) -> list[RuleFindings]:
     for rule in _RULES:
         findings = [_finding(m, context) for m in found.reported_mismatches if m.rule == rule]
         counts = severities(findings)
-        # Without their evidence the mismatches that were only counted have no milder verdict.
+        # Mismatches beyond the limit were only counted; without evidence no reason for a milder verdict is known.
         unproven = found.membership.owners.unknown or (rule == "draining_mismatch" and bool(_never_recorded(context)))
         counts["not_provable" if unproven else "violation"] += found.snapshots.comparison.beyond[rule]
         by_rule.append(RuleFindings(rule, found.snapshots.comparison.compared[rule], +counts, findings))
@@ -51,14 +51,14 @@ def mismatch_findings(context: FindingContext) -> list[RuleFindings]:
 
 
 def _never_recorded(context: FindingContext) -> str:
-    """Why the trace does not show what drains, as a clause: rows of a kind that it never has prove nothing."""
+    """Why the trace does not show which hashes drain, as a clause: it has no row of some kind; empty: it shows it."""
     if not context.found.dispatcher.checked[DISPATCHES]:
         return "the trace has no row of a dispatch, so it does not show what consumers held"
     return not_acknowledged(context)
 
 
 def _perhaps_left(mismatch: Mismatch, context: FindingContext) -> str:
-    """Why the snapshot shows that leaves are missing in the trace, as a clause; empty: it does not."""
+    """Why leaves may be missing in the trace, as a clause: the snapshot lacks a consumer; empty: it does not."""
     if context.leaves_recorded:
         return ""
     listed = {consumer.consumer for consumer in mismatch.snapshot.consumers}
@@ -111,7 +111,7 @@ def _finding(mismatch: Mismatch, context: FindingContext) -> JudgedFinding:
 
 
 def taken_between(snapshot: Snapshot, names: Names) -> tuple[str, dict[str, object]]:
-    """The line of evidence that names a snapshot, and the rows between which it was taken, as details of a finding."""
+    """The line of evidence for a snapshot, and the rows between which it was taken as details of a finding."""
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     line = f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"
     return line, {"seq_begin": begin, "seq_end": end}

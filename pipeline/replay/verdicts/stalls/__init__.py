@@ -1,1 +1,1 @@
-"""Findings of `draining_stuck` and `stalled`: what could be sent and was not."""
+"""Findings of `draining_stuck` and `stalled`: entries that could be sent and were not."""

@@ -1,6 +1,6 @@
-"""Findings of `stalled` about a replay queue that grew without a limit, while a consumer could be sent nothing.
+"""Findings of `stalled` about a replay queue that grew without a limit while a consumer could be sent nothing.
 
-Where nothing limits look-ahead, the broker reads on for the others and puts what it cannot send into replay.
+Without a look-ahead limit the broker reads on for the other consumers and puts what it cannot send into replay.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import perhaps_other_dispatcher
 
-# So many full reads of one consumer's entries in replay are no accident of one slow moment; a few small reads may be.
+# A short slow moment may put a few small reads of one consumer's entries into replay, but not so many full reads.
 _READS_IN_REPLAY: Final = 10
 
 
 def growths(context: FindingContext) -> list[JudgedFinding]:
-    """Each consumer whose entries filled replay while it could be sent nothing, where replay has no limit."""
+    """A finding for each wait in which the entries of a consumer filled replay, if replay has no limit."""
     found, config = context.found, context.config
     bugs = context.bugs_with("replay_grows")
     if not bugs or config.limits.looks_ahead:
@@ -39,32 +39,32 @@ def growths(context: FindingContext) -> list[JudgedFinding]:
             and not perhaps_other_dispatcher(context, wait.span.to_seq)
         ]
         if grown:
-            # A change of members may give what is in replay to others before the wait is over.
+            # The last part that is long enough: a later membership change may move the entries in replay to others.
             growths.append(_growth(grown[-1], bugs, context))
     return growths
 
 
 def _whole_waits(waits: Sequence[Blocked], began: Sequence[TracePoint], report_min_us: int) -> list[list[Blocked]]:
-    """The waits of consumers; those that a change of members divides are one.
+    """Joins the waits of a consumer that a membership change divides.
 
-    A part that is too short for a row may lie between two others: then changes of members are on both sides of it.
+    A part shorter than `report_min_us` is not among them: it leaves a pause with a membership change at both ends.
 
     Returns:
-        For each wait its beginnings, up to the end of each part, with what was in replay then.
+        For each whole wait its beginnings, each up to the end of one part, with the entries that were in replay then.
     """
     whole: list[list[Blocked]] = []
     changes = frozenset(at.seq for at in began)
-    open_at: dict[int, int] = {}
+    parts_of: dict[int, list[Blocked]] = {}
     for wait in sorted(waits, key=lambda wait: (wait.span.from_ts, wait.span.from_seq)):
-        at = open_at.get(wait.consumer)
-        first = whole[at][-1].span if at is not None else None
-        apart_us = wait.span.from_ts - first.to_ts if first is not None else report_min_us
-        between = first is not None and {first.to_seq, wait.span.from_seq} <= changes
-        if at is not None and first is not None and (apart_us == 0 or (between and apart_us < report_min_us)):
-            whole[at].append(wait._replace(span=wait.span._replace(from_seq=first.from_seq, from_ts=first.from_ts)))
+        parts, span = parts_of.get(wait.consumer), wait.span
+        last = parts[-1].span if parts else span
+        apart_us = span.from_ts - last.to_ts
+        between = {last.to_seq, span.from_seq} <= changes
+        if parts and (apart_us == 0 or (between and apart_us < report_min_us)):
+            parts.append(wait._replace(span=span._replace(from_seq=last.from_seq, from_ts=last.from_ts)))
         else:
-            open_at[wait.consumer] = len(whole)
-            whole.append([wait])
+            parts_of[wait.consumer] = [wait]
+            whole.append(parts_of[wait.consumer])
     return whole
 
 

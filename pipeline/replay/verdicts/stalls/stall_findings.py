@@ -1,9 +1,9 @@
 """Findings of `draining_stuck` and `stalled`: entries that could be sent and were not (V10, V11).
 
-A starved hash is a finding if no other consumer held it and its owner was sent later entries for long while the entries
-of the hash waited: then the owner had permits, and the broker had read past them. Where the owner was sent nothing at
-all, flow rows have to show that it had permits, and others have to be sent later entries. If nothing is sent to any
-consumer, the single hashes are no findings; the whole stall is one, unless the trace explains it.
+A starved hash is a finding if no other consumer held it and, while its entries waited for long, its owner was sent
+later ones: so the owner had permits, and the broker had read past the waiting entries. If the owner was sent nothing at
+all, flow rows have to show that it had permits, and other consumers have to be sent later entries. If no consumer is
+sent anything, the whole stall is the finding and not each hash, unless the trace explains the stall.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
 
 
 def _doubt(starved: StarvedHash, context: FindingContext) -> str:
-    """Why a starved hash is not provable, as a clause; empty: it is."""
+    """Why a starved hash is not provable, as a clause; empty: it is provable."""
     undecided = context.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
     return doubt_of_waits(context, starved.span.to_seq) if undecided is None else undecided.because
 
@@ -73,7 +73,7 @@ def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
 
 
 def _bugs(kind: StarvationKind, context: FindingContext) -> tuple[str, ...]:
-    """The bugs that it matches: passed over in replay (contract 6.5), or counted as draining twice (3.9)."""
+    """The bugs that may starve a hash: passed over in replay (contract 6.5), or counted as draining twice (3.9)."""
     passed_over = context.bugs_with("passed_over_in_replay")
     return passed_over or (context.bugs_with("counted_as_draining_again") if kind.counted_again else ())
 
@@ -109,7 +109,7 @@ def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
         seq=interval.to_seq,
         ts_us=interval.to_ts,
         explanation=FindingText(
-            what=(f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}"),
+            what=f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}",
             contrast="although",
             against=(
                 f"no other consumer held an entry of the hash{drained} and {meanwhile} sent the later entry {passed}"

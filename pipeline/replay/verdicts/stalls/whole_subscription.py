@@ -1,7 +1,7 @@
-"""Findings of `stalled` about a whole subscription: nothing was sent to anybody.
+"""Findings of `stalled` about a whole subscription: no consumer was sent an entry.
 
-A stall is a finding if the trace does not explain it. It has the name of a known bug where its rows have the symptom of
-one; where no row shows permits, their lack may be the reason, and it is not provable.
+A stall is a finding if the trace does not explain it. It names a known bug if its rows have the symptom of that bug. If
+no row shows permits, the consumers may have had none, and the stall is not provable.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_w
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.utc import moment
 
-# The symptom of the catalogue that a symptom in rows is.
+# The symptom in the catalogue of known bugs, by the symptom that rows show.
 _OF_BUGS: Final[Mapping[str, Symptom]] = {
     PARKED_AT_THE_END: "parked_at_the_end",
     HEAD_OF_REPLAY: "passed_over_in_replay",
@@ -50,7 +50,7 @@ def stalls(context: FindingContext) -> list[JudgedFinding]:
 
 
 def _doubt(stall: Blocked, context: FindingContext) -> str:
-    """Why a stall is not provable although its rows show it, as a clause; empty: it is."""
+    """Why a stall is not provable although its rows show it, as a clause; empty: it is provable."""
     undecided = context.doubts.between(stall.span.from_seq, stall.span.to_seq)
     # The owners of the waiting hashes decide which consumers could have been sent something.
     if undecided and stall.detail["owners_matter"]:
@@ -59,9 +59,9 @@ def _doubt(stall: Blocked, context: FindingContext) -> str:
 
 
 def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
-    """Why the broker as a whole may have stood still in an interval, as a clause; empty: it wrote rows meanwhile.
+    """Why the whole broker may have stood still in an interval, as a clause.
 
-    The clause says nothing of silences that leave enough of the interval to be a stall without them.
+    Empty if the interval without the times in which the broker wrote no row is still long enough for a stall.
     """
     silent_us = context.found.silence.within(span.from_ts, span.to_ts)
     if span.to_ts - span.from_ts - silent_us >= context.config.thresholds.stall_threshold_us:
@@ -87,10 +87,10 @@ def _severity(kind: StallKind, bugs: tuple[str, ...]) -> Severity:
 
 
 def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[str, ...]:
-    """The bugs that the rows of a stall show, if the release may have them."""
+    """The bugs whose symptom the rows of a stall show, if the release may have them."""
     symptom = _OF_BUGS.get(kind.symptom)
     if symptom is None or (symptom == "nothing_is_read" and kind.healed):
-        # The dispatcher waits for a read that is not there, until there is a new one: such a stall does not heal.
+        # The dispatcher waits for a read that does not exist, so such a stall does not heal by itself.
         return ()
     if symptom == "parked_at_the_end" and not keeps_order:
         symptom = "parked_at_the_end_out_of_order"
@@ -98,7 +98,6 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
 
 
 def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
-    """A stall: nothing was sent although it could have been, and the trace does not explain it."""
     interval, kind, names, doubt = stall.span, kind_of(stall), context.names, _doubt(stall, context)
     bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubt else ()
     consumers, seconds = stall.detail["consumers"], (interval.to_ts - interval.from_ts) / 1e6
@@ -134,7 +133,7 @@ def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
 
 
 def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence[str]) -> Iterator[str]:
-    """The reasons for the verdict on a stall: what rows show, those of the verdict, and what no row shows."""
+    """The reasons for the verdict on a stall; `of_verdict` are the known bugs and the doubt."""
     if not kind.permits_known:
         yield "no row shows whether they had permits"
     if stall.blocking != NOBODY:
