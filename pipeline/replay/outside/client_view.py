@@ -1,11 +1,11 @@
-"""What a client saw: the order of a key's entries at each consumer, and keys that two consumers worked on at one time.
+"""Checks, as a client saw it, the order of a key's entries at each consumer, and keys at two consumers at one time.
 
-Both are shown and not proven. The broker may have sent an older entry later with good reason (contract 9.3): its former
+Findings are shown, but not proven. The broker may send an older entry later with good reason (contract 9.3): its former
 consumer left while a replay read was in flight (E7), or a seek, an unload or a reconnect was in between (E3, E9). A
-client sees none of these. An application sees the result in any case, and may want to know.
+client sees none of these, but the application sees the result.
 
-Only entries with a recorded key take part. A recorder leaves the key out where it says nothing: messages of a batch are
-routed by the key of the batch, and receives that overlap in several threads have no order.
+Only entries with a recorded key are compared. A recorder leaves the key out if it proves nothing: messages of a batch
+are routed by the key of the batch, and receives that overlap in several threads have no order.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ Key = int
 
 
 class Receive(NamedTuple):
-    """One message that a consumer handed to the application."""
+    """One message that a consumer delivered to the application."""
 
     seq: int
     ts_us: int
@@ -34,14 +34,14 @@ class Receive(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A receive, and the earlier one of the same key that it does not fit."""
+    """A receive, and the earlier one of the same key that it contradicts."""
 
     receive: Receive
     earlier: Receive
 
 
 class _EntrySet:
-    """Entries, with a bit for each entry of a ledger: a ledger has at most some ten thousand."""
+    """A set of entries as a bit for each, because a ledger has at most some ten thousand."""
 
     def __init__(self) -> None:
         self._of_ledger: dict[int, bytearray] = {}
@@ -64,14 +64,14 @@ class ClientView:
     Its memory grows with the open messages, the different keys of each consumer, and a bit for each entry.
 
     Attributes:
-        open_max: most messages that may be open at one time.
-        out_of_order: of each consumer, receives after a later entry of their key.
+        open_max: the most messages that may be open at one time.
+        out_of_order: receives after a later entry of their key at the same consumer.
         two_holders: receives while another consumer had not settled an entry of their key.
-        names: of the consumers, by their numbers.
+        names: the names of the consumers, by their numbers.
         ordered: whether no consumer has allowed out-of-order delivery (E5).
-        compared: number of receives that were compared by their order.
-        checked: number of receives that were compared with other consumers.
-        unkeyed: number of receives without a key.
+        compared: the number of receives whose order was checked.
+        checked: the number of receives that were compared with other consumers.
+        unkeyed: the number of receives without a key.
     """
 
     open_max: int
@@ -104,7 +104,7 @@ class ClientView:
             while ahead and ahead[0].seq <= seq:
                 lost, self._lost_until_seq = True, max(self._lost_until_seq, ahead.popleft().until_seq)
             if lost:
-                # Rows that would settle what is open, or that lie in between, may be missing.
+                # Rows that would settle open entries, or that lie between two receives, may be missing.
                 self._forget()
             position = (ledger, entry)
             if code == Code.DISPATCH_END:
@@ -124,7 +124,7 @@ class ClientView:
 
     @property
     def open(self) -> int:
-        """Number of messages that were received and not settled."""
+        """The number of messages that were received and not settled."""
         return sum(map(len, self._open.values()))
 
     def _forget(self) -> None:
@@ -138,7 +138,7 @@ class ClientView:
         other = next((held for held in of_key.values() if held.consumer != receive.consumer), None)
         if other is not None:
             self.two_holders.append(Pair(receive, other))
-        # The broker sends an entry to another consumer only after it took it from the one before.
+        # The broker sends an entry to another consumer only after it took it from the former one.
         of_key.pop(receive.position, None)
         of_key[receive.position] = receive
         self._keys[receive.position] = receive.key
@@ -158,7 +158,7 @@ class ClientView:
             self.out_of_order.append(Pair(receive, newest))
 
     def _settled(self, position: Position, consumer: int | None = None) -> None:
-        """Notes that an entry was acknowledged, or (with a consumer) that the consumer gave it back."""
+        """Notes that an entry was acknowledged, or that a given consumer returned it."""
         key = self._keys.get(position)
         if key is None:
             return

@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, 
 
 
 class _Shown(NamedTuple):
-    """What a rule shows of the rows of clients: how it words it, and why that proves nothing."""
+    """The wording of a rule for rows of clients, and why its findings are not provable."""
 
     wording: Wording
     because: str
@@ -46,12 +46,12 @@ _TWO_HOLDERS: Final = _Shown(
 def outside_tables(
     batches: Iterable[PackedBatch], config: ReplayConfig, findings_per_rule_max: int
 ) -> Iterator[tuple[str, Columns]]:
-    """Yields the name of a table and its columns.
+    """Yields the name of a table and columns with rows of it.
 
     Args:
-        batches: all its packed batches, ordered by their first seq.
+        batches: all packed batches of the subscription, ordered by their first seq.
         config: the configuration of the replay.
-        findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
+        findings_per_rule_max: how many findings of each rule become rows; `ALL`: every one.
 
     Raises:
         LimitError: more messages are open at one time than the limit allows.
@@ -71,7 +71,7 @@ def outside_tables(
     ]
     kept = [one for one in shown if one[0] in OUTSIDE[config.recorded_by].shown and one[0] in config.profile.rules]
     findings = [_findings(view, *one, findings_per_rule_max) for one in kept]
-    # A row of which nothing could be compared is not judged; acknowledgements settle what is compared.
+    # Only compared receives are judged rows; acknowledgements only settle entries.
     unseen = Unseen(
         rows_censored=counted.rows - view.checked - refused - view.unkeyed,
         dispatches_undecided=0,
@@ -97,8 +97,8 @@ def _listed(part: Merged) -> set[int]:
 def _findings(
     view: ClientView, rule: RuleName, checked: int, pairs: list[Pair], shown: _Shown, per_rule_max: int
 ) -> RuleFindings:
-    kept = pairs[:per_rule_max] if per_rule_max else pairs
-    return RuleFindings(rule, checked, {"not_provable": len(pairs)}, [_finding(view, pair, shown) for pair in kept])
+    findings = [_finding(view, pair, shown) for pair in pairs[: per_rule_max or None]]
+    return RuleFindings(rule, checked, {"not_provable": len(pairs)}, findings)
 
 
 def _finding(view: ClientView, pair: Pair, shown: _Shown) -> JudgedFinding:

@@ -1,4 +1,4 @@
-"""The columns of `coverage` with the two answers on a subscription: order and progress (`contract.answers`)."""
+"""The columns of `coverage` with the answers on order and progress of a subscription (`contract.answers`)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ def answers(
         findings: those of all rules.
         counted: the counts of the rows.
         refused: the number of rows that the replay refused.
-        held: the number of findings and long waits that are held back, by the question that they are about.
+        held: the number of findings and long waits that are held back, by the question that they concern.
     """
     found = context.found
     judged = max(
@@ -40,7 +40,8 @@ def answers(
     )
     unjudged = [] if judged else _unjudged(found, counted, refused)
     waits_unseen = _waits_unseen(found, counted, unjudged)
-    held_up, expected = _no_progress(found)
+    by_kind = _without_progress(found)
+    held_up, expected = (max(by_kind[kind], key=_seconds, default=None) for kind in (False, True))
     blamed = NOBODY if held_up is None else held_up.blocking
     stuck = {severity for f in findings if f.rule in STUCK for severity, number in f.counts.items() if number}
     order = {
@@ -66,14 +67,14 @@ def answers(
 
 
 def need_a_look(found: ReplayResult, findings: Iterable[RuleFindings]) -> Counter[About]:
-    """The number of findings and long waits that need a look, by the question that they are about.
+    """The number of findings and long waits that need a look, by the question that they concern.
 
     Findings that only inform, or that are permitted, do not count; neither do waits for an expected cause.
     """
     number: Counter[About] = Counter()
     for of_rule in findings:
         number[RULES[of_rule.rule].about] += sum(of_rule.counts.get(severity, 0) for severity in NEED_A_LOOK)
-    # Those that are findings are counted already.
+    # Waits that are findings are already counted.
     number["progress"] += sum(not is_finding(wait) for wait in _without_progress(found)[False])
     return number
 
@@ -95,13 +96,13 @@ def answers_from_outside(dispatches: int) -> dict[str, object]:
 
 
 def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Missing]:
-    """What the trace lacks, where not one dispatch could be judged.
+    """The rows that the trace lacks, if no dispatch could be judged.
 
-    Nothing is missing where a window ends before the replay has placed its dispatches in time: the next one has them.
+    None are missing if a window ends before the replay has ordered its dispatches: the next window has them.
     """
     unseen, dispatcher = found.unseen, found.dispatcher
     if not counted.dispatches:
-        # Entries that no consumer was sent were acknowledged.
+        # The trace has acknowledgements, but of no entry that a consumer was sent.
         settled = any(acknowledged for _, acknowledged in dispatcher.counts.values())
         return ["dispatches"] if dispatcher.checked[ACKNOWLEDGEMENTS] and not settled else []
     missing: list[Missing] = []
@@ -115,11 +116,11 @@ def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Miss
 
 
 def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Missing]) -> list[Missing]:
-    """What the trace lacks so that it does not show which entries waited; `unjudged` is missing anyway."""
+    """The rows whose lack hides which entries waited; `unjudged` are those already known to be missing."""
     missing = list(unjudged)
     if not counted.publishes and found.unseen.entries_without_publish and "publishes" not in missing:
         missing.append("publishes")
-    # A stall that has begun before the first row may leave no row but snapshots.
+    # A stall that began before the first row may leave only snapshots.
     waits = found.dispatcher.monitor.reports.last.waiting > 0 and not (missing or counted.publishes)
     unknown = not found.waits_known and (counted.publishes or counted.dispatches)
     if (waits or unknown) and "consumers" not in missing:
@@ -127,15 +128,8 @@ def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Mis
     return missing
 
 
-def _no_progress(found: ReplayResult) -> tuple[Blocked | None, Blocked | None]:
-    """The longest time without progress for any consumer, and the longest one for an expected cause."""
-    by_kind = _without_progress(found)
-    held_up, expected = (max(by_kind[kind], key=_seconds, default=None) for kind in (False, True))
-    return held_up, expected
-
-
 def _without_progress(found: ReplayResult) -> dict[bool, list[Blocked]]:
-    """The times without progress for any consumer, by whether their cause is expected."""
+    """The intervals without progress for any consumer, by whether their cause is expected."""
     by_kind: dict[bool, list[Blocked]] = {False: [], True: []}
     for interval in found.reported_waits:
         if interval.scope == "subscription":

@@ -12,13 +12,13 @@ from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginnin
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 
 _BYTE_MAX: Final = 128
-"""The number of values that an index of one byte distinguishes."""
+"""The number of values that a signed index of one byte distinguishes."""
 
 
 def assignments(group: Group, parts: Sequence[OwnedRanges]) -> Columns:
     """A row for each owned range, as columns, because a consistent hashing ring has hundreds of ranges.
 
-    The ranges of a part stand in the order of the changes with which they began: rows that say the same stand together.
+    The ranges of a part are ordered by the change that began them, so rows with equal values are adjacent.
     """
     sizes = [part.epochs.size for part in parts]
     rows = sum(sizes)
@@ -69,7 +69,7 @@ def _narrow(index: Ints, values: int) -> pa.Array:
     return pa.array(index.astype(np.int8 if values <= _BYTE_MAX else np.int32))
 
 
-# Columns are dictionaries: a thousand rows say a few dozen values.
+# Columns are dictionaries, because a thousand rows have a few dozen different values.
 def _numbers(values: Sequence[int | None], index: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(index, pa.array(values, pa.int64()))
 

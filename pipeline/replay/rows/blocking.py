@@ -1,4 +1,4 @@
-"""Rows of `blocking`: intervals in which entries waited, with the cause and the consumer to blame (Q8 to Q14)."""
+"""Rows of `blocking`: intervals in which entries waited, with cause and blocking consumer (Q8 to Q14)."""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _CLAUSES: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""The clause for each cause, after "because"; the fields are consumers by their names in a text."""
+"""The clause for each cause, after "because"; the fields in braces are consumers, or the limit in words."""
 
 _CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
     {
@@ -50,9 +50,9 @@ _CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""The same where no consumer at all was sent anything."""
+"""The clauses for intervals in which no consumer was sent anything."""
 
-# The hashes of a consumer that a sentence names: those that waited most.
+# The most hashes of a consumer that a sentence names; those that waited most come first.
 _HASHES_MAX = 5
 
 
@@ -95,7 +95,7 @@ def _row(interval: Blocked, explanation: str, names: Names) -> dict[str, Any]:
 def _explanation(interval: Blocked, names: Names) -> str:
     seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
     cost = _cost(interval.entries, interval.waited_us / 1e6)
-    # In the interval of a single hash no other consumer may be known: then the owner itself was unavailable.
+    # For a single hash there may be no blocking consumer: then the owner itself was unavailable.
     has_blocking = interval.blocking != NOBODY
     why = (_CLAUSES_OF_ALL if interval.scope == "subscription" else _CLAUSES)[interval.cause].format(
         consumer=names.spoken(interval.consumer),
@@ -124,7 +124,7 @@ def _explanation(interval: Blocked, names: Names) -> str:
 
 
 def _limit(detail: Mapping[str, Any]) -> str:
-    """What limited the dispatch rate, after "limited"; empty for a wait with another cause."""
+    """The limit of the dispatch rate, after "limited"; empty for another cause."""
     if "shown_by" in detail:
         return f" to about {count(detail['messages'], 'message')} at a time, as shown by {detail['shown_by']}"
     limits = [
@@ -134,8 +134,8 @@ def _limit(detail: Mapping[str, Any]) -> str:
     ]
     if not limits:
         return ""
-    where = f"for the {detail['limit_scope']}"
-    return f" to {' and '.join(limits)} in {detail['period_s']} s {where} ({detail['claimed_by']})"
+    period = f"{detail['period_s']} s for the {detail['limit_scope']}"
+    return f" to {' and '.join(limits)} in {period} ({detail['claimed_by']})"
 
 
 def _cost(waiting: int, message_seconds: float) -> str:
@@ -148,14 +148,13 @@ def _hashes(interval: Blocked) -> str:
         return ""
     noun = "hash" if len(hashes) == 1 else "hashes"
     more = ", ..." if len(hashes) > _HASHES_MAX else ""
-    return f" ({noun} {', '.join(str(sticky_hash) for sticky_hash in hashes[:_HASHES_MAX])}{more})"
+    return f" ({noun} {', '.join(map(str, hashes[:_HASHES_MAX]))}{more})"
 
 
 def _waited_for_draining(episode: KernelEpisode) -> Blocked:
     """The interval in which entries of a draining hash had to wait.
 
-    It begins when the first of them had to wait. It ends when the hash stops draining, or returns to its holder, as it
-    then blocks no consumer.
+    It ends when the hash stops draining, or returns to its holder, because it then blocks no consumer.
     """
     to_seq, to_ts, ended_by = episode.to_seq, episode.to_ts, episode.ended_by
     if episode.returned_seq != UNKNOWN:
@@ -175,7 +174,7 @@ def _waited_for_draining(episode: KernelEpisode) -> Blocked:
 
 
 def _drained(interval: Blocked, held: int, names: Names) -> str:
-    """The explanation of a wait for a hash of which the holder had so many entries pending when it moved away."""
+    """The explanation of a wait for a hash whose holder had `held` entries pending when it moved away."""
     oldest = position(*interval.roots[0])
     pending = f"entry {oldest} of it" if held == 1 else f"{entries(held)} of it, the oldest {oldest}"
     return (

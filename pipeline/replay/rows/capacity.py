@@ -1,4 +1,4 @@
-"""Rows of `capacity`: the distance to the limits, and when they would have been reached (Q20, Q21)."""
+"""Rows of `capacity`: the distance to the limits, and the time until they would be reached (Q20, Q21)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -38,7 +38,7 @@ def capacity(samples: Sequence[Sample]) -> Rows:
 
 
 def _seconds_left(headroom: int | None, growth: float) -> float | None:
-    """The seconds until normal reads stop if the growth continues; None: they do not stop."""
+    """The seconds until normal reads stop if the growth (entries per second) continues; None: they do not stop."""
     if headroom is None or (headroom > 0 and growth <= 0):
         return None
-    return max(headroom, 0) / growth if headroom > 0 else 0.0
+    return headroom / growth if headroom > 0 else 0.0

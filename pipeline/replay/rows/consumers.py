@@ -1,7 +1,7 @@
 """Rows of `consumers`: the share of each consumer, and the broker's statistics under the broker's names (contract 7).
 
-The broker's statistics describe a moment; here it is the moment at which the consumer left or the trace ended. The
-columns `..._max` are the largest values at any moment.
+The broker's statistics are those at the moment when the consumer left or the trace ended. The columns `..._max` are the
+largest values at any moment.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import sent_before_joins
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
 
-# The memory that the broker needs for a draining hash, by the estimate of PIP-379.
+# The bytes that the broker needs for a draining hash, as PIP-379 estimates.
 _BYTES_A_HASH = 80
 
 
@@ -74,13 +74,11 @@ def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]
 
 def _most_at_once(episodes: Records) -> int:
     """The largest number of hashes that drained at the same time."""
-    if not episodes.hash.size:
-        return 0
     returned = episodes.returned_seq != UNKNOWN
     ends = np.where(returned, episodes.returned_seq, episodes.to_seq)
     seqs = np.concatenate((episodes.from_seq, ends))
     steps = np.concatenate((np.ones(returned.size, np.int64), -np.ones(returned.size, np.int64)))
-    # At one row ends count before beginnings.
+    # At the same row ends count before beginnings.
     order = np.lexsort((steps, seqs))
     return int(np.cumsum(steps[order]).max(initial=0))
 

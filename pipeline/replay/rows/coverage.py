@@ -1,4 +1,4 @@
-"""Rows of `coverage`: the part of the trace that the verdicts on a subscription are based on (Q6, Q26)."""
+"""Rows of `coverage`: the part of the trace on which the verdicts on a subscription rest (Q6, Q26)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, U
 
 
 def coverage(counted: RowsSeen, refused: int, unseen: Unseen, left_out: int) -> dict[str, Any]:
-    """The one row of a subscription.
+    """The row of a subscription.
 
     Args:
         counted: the counts of its rows.

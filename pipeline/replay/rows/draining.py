@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Rows, or_none
 
 
 def draining(context: FindingContext) -> Rows:
-    """A row for each draining episode: from the move of a hash until its holder has no pending entry of it."""
+    """A row for each draining episode, from the move of a hash until its holder has no pending entry of it."""
     found, names = context.found, context.names
     rows: Rows = []
     for episode in plain(found.reported_drainings, KernelEpisode):

@@ -1,4 +1,4 @@
-"""Identities of findings, which stay the same from audit to audit of a trace."""
+"""Ids of findings, which are the same in each audit of a trace."""
 
 import hashlib
 import json
@@ -25,12 +25,11 @@ _IDENTIFYING: Final = (
 def with_finding_ids(columns: Columns) -> Columns:
     """The columns of `violations` with `finding_id`, 12 hex digits.
 
-    The digest covers the events and not their verdict or explanation: a finding that a later version judges or words
-    differently is still the same one. So it is in the seqs and numbers of the recorder, whatever a replay calls them.
-    Findings that are equal in all of it are numbered.
+    The digest covers the events and not the verdict or explanation, so a finding keeps its id if a later version judges
+    or words it differently. Findings with the same events are numbered.
 
     Args:
-        columns: the rows of one subscription, in the recorders' own numbers.
+        columns: the rows of one subscription, with the recorders' own seqs and numbers, which no replay changes.
     """
     rows = len(columns["rule"])
     seen: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 
-# The fields of a finding that are columns as they are; the others become several, or are written as text.
+# The fields of a finding that are columns; the other fields become several columns, or text.
 _AS_THEY_ARE: Final = [
     field.name for field in fields(JudgedFinding) if field.name not in ("explanation", "known_bugs", "detail")
 ]
@@ -43,7 +43,7 @@ def violations(found: Iterable[RuleFindings], per_rule_max: int) -> Columns:
 
 
 def metrics(rules: Sequence[RuleName], found: Iterable[RuleFindings], completeness: float) -> Rows:
-    """A row of `metrics` for each rule of the profile, also without findings; several parts may check one rule."""
+    """A row of `metrics` for each rule of the profile, even without findings; several parts may check one rule."""
     totals = {rule: dict.fromkeys(("checked", *COUNT_COLUMNS), 0) for rule in rules}
     for findings in found:
         total = totals[findings.rule]

@@ -1,4 +1,4 @@
-"""Rows of `hot_keys`: keys and hashes with most traffic, most pending, or most waiting (Q18)."""
+"""Rows of `hot_keys`: the keys and hashes with most dispatches, pending entries or blocked time (Q18)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,16 +18,16 @@ _Interval = tuple[int, int]
 def hot_keys(found: ReplayResult, each_max: int) -> Rows:
     """A row for each hot key, and for each hot hash without a hot key.
 
-    Hot keys are the `each_max` most dispatched ones; hot hashes are the `each_max` highest by dispatches, by pending
-    entries at one time and by blocked time. A hot hash without a hot key is shown by its most dispatched key.
+    Hot keys are the `each_max` most dispatched; hot hashes are the `each_max` highest by dispatches, by pending entries
+    at one time and by blocked time. A hot hash without a hot key is represented by its most dispatched key.
     """
     traffic, peak = found.dispatcher.traffic, found.dispatcher.peaks.all()
     keys, error = traffic.keys()
     hashes, _ = traffic.hashes()
     blocked = blocked_seconds(found)
     peaks = dict(zip(peak.hash.tolist(), peak.entries.tolist(), strict=True))
-    chosen = set(_most(keys, each_max).tolist())
-    shown = {int(keys.group[at]) for at in chosen}
+    at_keys = set(_most(keys, each_max).tolist())
+    shown = {int(keys.group[at]) for at in at_keys}
     by_traffic = hashes.group[_most(hashes, each_max)].tolist()
     unkeyed: list[int] = []
     by_peak = peak.hash[np.lexsort((peak.hash, -peak.entries))[:each_max]].tolist()
@@ -36,15 +36,15 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
     bounds = np.searchsorted(keys.group, [others, [sticky + 1 for sticky in others]]).tolist()
     for sticky, first, last in zip(others, *bounds, strict=True):
         if first < last:
-            chosen.add(first + int(np.argmax(keys.times[first:last])))
+            at_keys.add(first + int(np.argmax(keys.times[first:last])))
         else:
             unkeyed.append(sticky)
-    shown_keys = keys.rows(np.array(sorted(chosen), dtype=np.int64))
+    shown_keys = keys.rows(np.array(sorted(at_keys), dtype=np.int64))
     shown_keys = shown_keys.rows(np.lexsort((shown_keys.key, shown_keys.group, -shown_keys.times)))
     first, last = np.searchsorted(keys.group, (shown_keys.group, shown_keys.group + 1))
     dispatched = _times(hashes, [*shown_keys.group.tolist(), *unkeyed])
     of_keys = zip(*(column.tolist() for column in (*shown_keys, last - first)), strict=True)
-    # No entry of the other hashes was dispatched, or so few that their keys were not kept.
+    # The other hashes had no dispatch, or too few for their keys to be kept.
     of_hashes = ((sticky, None, 0, None, None, 0) for sticky in unkeyed)
     return [
         {
@@ -65,7 +65,7 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
 
 
 def blocked_seconds(found: ReplayResult) -> dict[int, float]:
-    """The time in the reported range in which entries waited, by hash; simultaneous causes count once."""
+    """The seconds in the reported range in which entries waited, by hash; simultaneous causes count once."""
     since_us, until_us = found.report_range.since.ts_us, found.report_range.until.ts_us
     intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
     for blocked in found.monitor.blocked:
@@ -79,7 +79,7 @@ def blocked_seconds(found: ReplayResult) -> dict[int, float]:
 
 
 def covered_us(intervals: Iterable[_Interval]) -> int:
-    """The time that the intervals cover together."""
+    """The length of the union of the intervals."""
     covered, until = 0, 0
     for start, end in sorted(intervals):
         covered += max(end - max(start, until), 0)
@@ -97,7 +97,7 @@ def _longest(blocked: Mapping[int, float], number: int) -> list[int]:
 
 
 def _times(hashes: KeyCounts, wanted: Sequence[int]) -> Mapping[int, int]:
-    """How often entries of some hashes were dispatched, as far as that was counted."""
+    """The dispatches of some hashes, as far as they were counted."""
     firsts, afters = np.searchsorted(hashes.group, wanted), np.searchsorted(hashes.group, wanted, "right")
     counted = zip(wanted, firsts.tolist(), (firsts < afters).tolist(), strict=True)
     return {sticky: int(hashes.times[at]) for sticky, at, is_counted in counted if is_counted}

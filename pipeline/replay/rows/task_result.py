@@ -1,7 +1,7 @@
-"""What a task of the replay hands back: the rows of all its groups, in few payloads and batches.
+"""The result of a task of the replay: the rows of all its groups, in few payloads and batches.
 
-A quiet partition has some rows of eight tables. Each payload costs as much time as hundreds of rows, here and in the
-driver, and so does each batch of payloads on its way through the engine.
+A quiet partition has a few rows for each of eight tables. Each payload costs the worker and the driver as much time as
+hundreds of rows, and so does each batch of payloads in the engine.
 """
 
 from collections import defaultdict
@@ -16,19 +16,19 @@ from dispatch_audit.pipeline.engine.worker_process import Batches
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 from dispatch_audit.pipeline.tables.payload import encode
 
-# A state may have hundreds of megabytes, and the ranges of `assignments` are arrays with dictionaries of their own.
+# Tables with a payload for each group: a state may have hundreds of megabytes, `assignments` has dictionary arrays.
 _ALONE: Final = frozenset({"assignments", "state"})
-# Rows of other tables that wait for those of the next group, at most.
+# The most rows of the other tables that wait for those of the next group.
 _WAITING_ROWS: Final = 8192
-# Bytes of payloads that leave a worker together, at least.
+# The least bytes of payloads that leave a worker together, except the last ones.
 _TOGETHER_BYTES: Final = 1 << 20
 
 
 def task_result(found: Iterable[tuple[str, Columns]]) -> Batches:
-    """Returns the rows of tables as `RESULT_SCHEMA`.
+    """Returns the rows as batches of `RESULT_SCHEMA`.
 
     Args:
-        found: the name of a table and columns of at least one row for it, as often as there are some.
+        found: pairs of the name of a table and columns with at least one row of it.
     """
     return map(_batch_of, gathered(_payloads(found), lambda named: len(named[1]), _TOGETHER_BYTES))
 
@@ -54,7 +54,7 @@ def _encoded(waiting: defaultdict[str, list[Columns]]) -> Iterator[tuple[str, by
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
-    """The rows of several groups; a column that one of them leaves out is None there."""
+    """The rows of several groups; a column that a group leaves out is None there."""
     if len(parts) == 1:
         return parts[0]
     names = dict.fromkeys(name for part in parts for name in part)

@@ -1,6 +1,6 @@
 """The findings of one subscription, kept up to a limit and counted beyond it.
 
-A trace that breaks a rule with every row must not fill the memory, and every finding must be counted.
+A trace that breaks a rule with every row must not fill the memory, but every finding must count.
 """
 
 from collections import Counter
@@ -14,10 +14,10 @@ from dispatch_audit.pipeline.contract.rules import NAME_OF, RULES
 from dispatch_audit.pipeline.replay.state.output import FINDING
 from dispatch_audit.pipeline.replay.state.records import Records, chosen, together
 
-# The limit for each rule, and for each exception that permits findings of it: about 250 MB.
+# The limit for each pair of a rule and an exception that permits its findings: about 250 MB.
 KEPT_MAX: Final = 1_000_000
 
-# The smaller limit for facts outside of the contract: every row of a trace may be one.
+# The limit for facts outside of the contract is smaller, because every row of a trace may be one.
 _KEPT_MAX_OF: Mapping[int, int] = {number: 10_000 for number, name in NAME_OF.items() if RULES[name].informs}
 
 
@@ -32,14 +32,14 @@ class CappedFindings:
     __slots__ = ("_counts", "_kept_max", "_parts", "beyond")
 
     def __init__(self, kept_max: int = KEPT_MAX) -> None:
-        """Takes the limit for each rule; rules that only inform have a smaller one."""
+        """Takes the limit for each pair of a rule and an exception; rules that only inform have a smaller one."""
         self.beyond: Counter[tuple[int, int]] = Counter()
         self._kept_max = kept_max
         self._counts: Counter[tuple[int, int]] = Counter()
         self._parts: list[Records] = [np.empty(0, dtype=FINDING).view(np.recarray)]
 
     def add(self, found: Records) -> None:
-        """Adds findings, whose field `permitted` is filled."""
+        """Adds findings; their field `permitted` must be filled."""
         if found.size == 0:
             return
         kept = np.ones(found.size, dtype=np.bool_)

@@ -1,9 +1,9 @@
 """The rules that one dispatch can break (docs/RULES.md; contract 9.2), checked before it takes effect.
 
 A recorded event is an interval, and a finding must be true at every moment of it (TRACE_FORMAT, "Phases"). So another
-consumer counts as holder only while it certainly is one: from the decision to dispatch, until the first sign of an
-acknowledgement, a redelivery or a leave. Findings that depend on a dispatch that never reached its connection are
-dropped at the end (`Output.unsent`).
+consumer counts as holder only while it certainly is one: from the decision to dispatch until the first sign of an
+acknowledgement, a redelivery or a leave. Findings on dispatches that never reached their connection are dropped at the
+end (`Output.unsent`).
 
 The rules cannot see what a client does with a message, nor dispatches that the recorder lost.
 """
@@ -43,7 +43,7 @@ def check_dispatch(
 ) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`).
 
-    Each reads the state only, so any of them may be left out, be asked twice, or in another order.
+    No check changes what another one reads, so their order does not matter.
 
     Args:
         state: the state before the dispatch takes effect.
@@ -70,7 +70,7 @@ def check_dispatch(
 
 @compiled
 def _count_checks(state: SeenByRules, slot: int, sent: Dispatch, keeps_order: bool) -> None:
-    """Counts a dispatch for the rules that are held against some dispatches only."""
+    """Counts a dispatch for the rules that apply to some dispatches only."""
     common, counts = state.common, state.checks.counts
     if sent.redelivery_count >= 0:
         counts[COUNTED_DISPATCHES] += 1
@@ -84,7 +84,7 @@ def _count_checks(state: SeenByRules, slot: int, sent: Dispatch, keeps_order: bo
 def check_owner(state: Seen, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
     """Checks V2, V12: the entry goes to the owner of its hash.
 
-    Where consumers declare their hashes (`sticky`), other hashes have no owner.
+    If consumers declare their hashes (`sticky`), the other hashes have no owner.
     """
     if sent.owner != sent.consumer:
         row = report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
@@ -103,7 +103,7 @@ def check_single_holder(state: SeenByRules, out: Output, slot: int, sent: Dispat
 
 @compiled
 def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
-    """An entry of the hash that another consumer certainly holds, if possible one whose dispatch ended; -1: none."""
+    """The slot of an entry that another consumer certainly holds, if possible of an ended dispatch; -1: none."""
     hashes, entries = state.hashes, state.entries
     at = sent.hash_at
     if hashes[at].held_elsewhere == 0:
@@ -136,7 +136,7 @@ def _certainly_held(state: Seen, slot: int, before_us: int) -> bool:
 
 @compiled
 def _perhaps_dropped(state: Seen, sent: Dispatch) -> int:
-    """An entry of the hash at another consumer that the broker may have dropped for an administrator (E6); -1: none."""
+    """The slot of another consumer's entry of the hash that the broker may have dropped for a skip (E6); -1: none."""
     entries = state.entries
     slot = state.hashes[sent.hash_at].first
     while slot >= 0:
@@ -168,7 +168,7 @@ def _is_settled(marks: int) -> bool:
     """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
     if marks & Mark.PASSED != 0:
         return marks & Mark.SENT != 0
-    # A read in flight may have had the entry when it was acknowledged, if it was returned, or no row says where it was.
+    # A read in flight may still send an acknowledged entry that was returned, or whose place no row shows.
     return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | UNSURE) == 0
 
 
@@ -185,14 +185,14 @@ def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch,
         returned = state.entries[other].marks & Mark.RETURNED != 0
         left = state.consumers[sent.consumer].connected == 0 and state.entries[other].sent_to == sent.consumer
         if before_us < sent.ts_us and returned and left:
-            # It was decided before the receiver left, which then held the older one.
+            # The dispatch was decided before the receiver, which then held the older entry, left.
             return
         report_against(state, out, REDELIVERY_ORDER if returned else REPLAY_OVERTAKEN, slot, sent, other)
         return
     other = _older_of_a_leaver(state, slot, sent, before_us)
     if other >= 0:
         row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
-        # The milder of the two cases is reported: its consumer has just left.
+        # The milder of the two cases is reported: the leaver has just returned the older entry.
         out.findings[row].other_marks |= Mark.RETURNED
         out.findings[row].other_since_seq = sent.seq
         out.findings[row].other_since_ts = sent.ts_us
@@ -200,9 +200,9 @@ def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch,
 
 @compiled
 def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -> int:
-    """An older entry of the hash whose holder, not the receiver, is about to leave or has just left; -1: none.
+    """The slot of an older entry whose holder, not the receiver, is about to leave or has just left; -1: none.
 
-    In both cases the dispatched entry passes it: the leaver still holds the older one, or it waits again (3.6).
+    In both cases the dispatched entry passes it: the leaver still holds the older entry, or that waits again (3.6).
     """
     hashes, entries = state.hashes, state.entries
     position = (entries[slot].ledger, entries[slot].entry)
@@ -225,7 +225,7 @@ def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -
 def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
     """Checks V8: the redelivery count is the number of redeliver commands that returned the entry.
 
-    Where the dispatch may be older than the last of them (`before_return`), the count may be one lower.
+    If the dispatch may precede the last of them (`before_return`), the count may be one lower.
     """
     entries = state.entries
     if sent.redelivery_count < 0:
@@ -260,6 +260,6 @@ def check_first_delivery(state: Seen, out: Output, slot: int, sent: Dispatch, be
 
 @compiled
 def is_first_delivery(marks: int) -> bool:
-    """Whether the next dispatch of an entry with these marks is its first, and its place among others is promised."""
+    """Whether the next dispatch of an entry with these marks is its first, with a promised order."""
     # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
     return marks & (Mark.SENT | Mark.DELAYED | Mark.ACKED) == 0

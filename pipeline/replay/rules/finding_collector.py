@@ -1,8 +1,8 @@
-"""Collects findings until the group ends; only then do we know which dispatches never left the broker.
+"""Collects findings until the group ends.
 
 The rules report every contradiction at the moment of a dispatch. Findings that a former routing explains are dropped at
 once. Only later rows show which dispatches never left the broker and which entries were perhaps not held, so findings
-that depend on those are dropped at the end. `verdicts` judges the remaining ones.
+that depend on these are dropped at the end. `verdicts` judges the others.
 """
 
 from collections.abc import Collection
@@ -39,7 +39,7 @@ class FindingCollector:
 
     Attributes:
         findings: the findings up to the limits, and the counts beyond.
-        routings: the former and present routings, which explain some of them.
+        routings: the former and present routings, which explain some findings.
     """
 
     __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_reported", "findings", "routings")
@@ -54,12 +54,7 @@ class FindingCollector:
         self._without_end_reported = 0
 
     def collect(self, out: Output, policy: Policy) -> None:
-        """Takes all reports of the kernel, and empties its output.
-
-        Args:
-            out: the reports of the kernel.
-            policy: the policy under which the kernel reported.
-        """
+        """Takes all reports of the kernel, made under this policy, and empties its output."""
         filled = out.filled.tolist()
         if filled[FINDINGS]:
             found = first_of(out.findings, filled[FINDINGS])
@@ -77,9 +72,9 @@ class FindingCollector:
         out.filled[:] = 0
 
     def forget(self, reported_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:
-        """Drops what was reported up to a row, except what later verdicts may need.
+        """Drops the findings and episodes up to a row, except those that later verdicts may need.
 
-        That is what is newer than `recent_us`, and findings on open entries, given by their ledgers and entry ids.
+        Kept are those newer than `recent_us`, and findings on open entries, given by their ledgers and entry ids.
         """
         self.findings.forget(reported_seq, recent_us, set(zip(ledgers.tolist(), entries.tolist(), strict=True)))
         episodes = self.episodes
@@ -88,13 +83,13 @@ class FindingCollector:
         self._without_end_reported += self.without_end
 
     def end_open_episodes(self) -> None:
-        """Ends the episodes that were reported as open, because the rows that would end them may be missing."""
+        """Ends the open episodes, because the rows that would end them may be missing."""
         for part in self._episodes:
             part.ended_by[part.ended_by == STILL_OPEN] = BY_GAP
 
     @property
     def episodes(self) -> Records:
-        """The draining episodes that ended and were not forgotten."""
+        """The reported draining episodes that were not forgotten."""
         return together(self._episodes)
 
     @property

@@ -25,7 +25,7 @@ class Dispatch(NamedTuple):
 
 @compiled
 def _new_row(out: Output, rule: int, seq: int, ts_us: int, ledger: int, entry: int, consumer: int) -> int:
-    """Begins a finding: what, when, about which entry and to whom; nothing else is known of it yet."""
+    """Begins a finding whose other fields are unknown; returns its row."""
     row = out.filled[FINDINGS]
     out.filled[FINDINGS] = row + 1
     found = out.findings
@@ -41,7 +41,7 @@ def _new_row(out: Output, rule: int, seq: int, ts_us: int, ledger: int, entry: i
 
 @compiled
 def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> int:
-    """Writes the finding that a dispatch broke a rule; returns the row, to which the rule may add values."""
+    """Writes the finding that a dispatch broke a rule; returns its row, to which the rule may add values."""
     row = _new_row(out, rule, sent.seq, sent.ts_us, sent.ledger, sent.entry, sent.consumer)
     found, of_hash, of_entry = out.findings, state.hashes[sent.hash_at], state.entries[slot]
     found[row].hash = of_hash.hash
@@ -69,7 +69,7 @@ def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> in
 
 @compiled
 def report_against(state: SeenByRules, out: Output, rule: int, slot: int, sent: Dispatch, other: int) -> int:
-    """Writes the finding that a dispatch broke a rule because of another entry; returns the row."""
+    """Writes the finding that a dispatch broke a rule because of another entry; returns its row."""
     row = report(state, out, rule, slot, sent)
     found, entries = out.findings, state.entries
     state.checks.evidence_seq[other] = sent.seq
@@ -88,5 +88,5 @@ def report_against(state: SeenByRules, out: Output, rule: int, slot: int, sent: 
 
 @compiled
 def report_row(out: Output, rule: int, events: Events, i: int, consumer: int) -> int:
-    """Writes a finding that a single row of the trace shows; returns the row of the finding."""
+    """Writes a finding that a single row of the trace shows; returns its row."""
     return _new_row(out, rule, events.seq[i], events.ts_us[i], events.ledger[i], events.entry[i], consumer)

@@ -1,4 +1,4 @@
-"""The limit of unacknowledged messages of a consumer: who passes it, and whom the broker holds back (contract 4.8)."""
+"""The limit of unacknowledged messages of a consumer: dispatches beyond it, and waits at it (contract 4.8)."""
 
 from typing import Final
 
@@ -20,38 +20,38 @@ from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, CLAIM_STANDS
 
 IN_FLIGHT_US: Final = 100_000
-"""A read that granted entries to a consumer below its limit is over by then: it takes up to 40 ms (contract 6.6)."""
+"""The time after which a read that granted entries to a consumer is over: it takes up to 40 ms (contract 6.6)."""
 STOOD_US: Final = 1_000_000
-"""An entry that could be sent and waited for so long while its consumer was at the limit was held back for certain.
+"""A limit certainly held back an entry that could be sent and waited for so long while its consumer was at the limit.
 
-One pass that is framed by two such times, and went no further than one message, shows a broker that has the limit and
-broke it once: a limit that a policy had raised meanwhile would have let the consumer have more.
+If one pass, by one message, lies between two such waits, the broker has the limit and broke it once: a limit that a
+policy had raised meanwhile would have let the consumer have more.
 """
 
 
 @compiled
 def _largest_batch(state: Seen, slot: int, consumer: int) -> int:
-    """The most messages in an entry that a consumer is sent, this one included."""
+    """The most messages in an entry that a consumer was sent, this entry included."""
     return int(max(state.limits.consumers[consumer].largest, state.entries[slot].messages))
 
 
 @compiled
 def _certainly_unacked(state: Seen, consumer: int) -> int:
-    """The messages that a consumer certainly has not acknowledged; the broker may have dropped skipped ones (E6)."""
+    """The certainly unacknowledged messages of a consumer; the broker may have dropped skipped ones (E6)."""
     return int(state.consumers[consumer].unacked - state.consumers[consumer].maybe_skipped)
 
 
 @compiled
 def _room(state: Seen, consumer: int) -> int:
-    """The messages that a consumer may certainly be sent until it is at its limit; below 0: it is beyond."""
+    """The messages that a consumer may be sent until it certainly is at its limit; below 0: it is beyond."""
     return int(state.common[0].unacked_max - _certainly_unacked(state, consumer))
 
 
 @compiled
 def _granted(state: Seen, sent: Dispatch) -> int:
-    """The entries that a consumer may be sent by any read that may be under way.
+    """The entries that reads in flight may still send to a consumer.
 
-    A read grants as many entries as messages are free (4.8, 6.1), and each may be a batch.
+    A read grants as many entries as the consumer has room for messages (4.8, 6.1), and each may be a batch.
     """
     room, limits = _room(state, sent.consumer), state.limits.consumers
     if sent.ts_us - limits[sent.consumer].granted_ts > IN_FLIGHT_US:
@@ -69,7 +69,7 @@ def _passes(state: Seen, slot: int, sent: Dispatch) -> bool:
 
 @compiled
 def _note_granted(state: SeenByLimits, sent: Dispatch) -> None:
-    """Takes a dispatch from what its consumer was granted."""
+    """Subtracts a dispatch from the entries that its consumer was granted."""
     limits, granted = state.limits.consumers, _granted(state, sent)
     if granted == _room(state, sent.consumer):
         limits[sent.consumer].granted_ts = sent.ts_us
@@ -78,7 +78,7 @@ def _note_granted(state: SeenByLimits, sent: Dispatch) -> None:
 
 @compiled
 def check_limit_of_consumer(state: Seen, out: Output, slot: int, sent: Dispatch) -> None:
-    """Checks the limit, as far as the broker respects it."""
+    """Checks the limit, unless its claim is contradicted."""
     if _passes(state, slot, sent):
         row = report(state, out, UNACKED_LIMIT, slot, sent)
         out.findings[row].value = _certainly_unacked(state, sent.consumer) + state.entries[slot].messages
@@ -88,7 +88,7 @@ def check_limit_of_consumer(state: Seen, out: Output, slot: int, sent: Dispatch)
 
 @compiled
 def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
-    """Notes how a dispatch agrees with the limit; call after the rules and before it takes effect."""
+    """Notes whether a dispatch respects the limit; call after the rules and before it takes effect."""
     limits, claims, consumer = state.limits.consumers, state.limits.claims, sent.consumer
     limits[consumer].largest = _largest_batch(state, slot, consumer)
     stands = state.common[0].unacked_max > 0 and claims[OF_CONSUMER].claim == CLAIM_STANDS
@@ -103,7 +103,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
     messages = _certainly_unacked(state, consumer) + state.entries[slot].messages
     stood = limits[consumer].passing == 0 and _stood(state, slot, sent, sent.ts_us)
     limits[consumer].stood = 1 if stood and limits[consumer].largest == 1 else 0
-    # Each later read passes it again. Where a row says the limit, a broker that breaks it for a while breaks it once.
+    # Each later read is another pass, unless a row states the limit: then the broker breaks it once for a while.
     again = state.common[0].consumer_said == 0 and sent.ts_us - limits[consumer].passed_ts > IN_FLIGHT_US
     if limits[consumer].passing == 0 or again:
         limits[consumer].passing = 1
@@ -118,17 +118,17 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
 
 @compiled
 def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
-    """Counts an entry that waited while its consumer was at the limit, and is the first that it gets below."""
+    """Counts an entry that waited while its consumer was at the limit, and is the first one sent below it."""
     limits, entries = state.limits.consumers, state.entries
     freed_ts = limits[sent.consumer].freed_ts
     if freed_ts == 0:
         return
     limits[sent.consumer].freed_ts = 0
     if entries[slot].marks & (Mark.WAITING | Mark.DELAYED) != Mark.WAITING:
-        # What was delayed goes through the tracker, at any time after it is due.
+        # The tracker may release a delayed entry at any time after it is due.
         return
     if limits[sent.consumer].stood == 1:
-        # It was beyond the limit since its last dispatch.
+        # The consumer was beyond the limit since its last dispatch.
         limits[sent.consumer].stood = 0
         if _stood(state, slot, sent, freed_ts):
             state.limits.common[0].stood += 1
@@ -141,15 +141,15 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
 
 @compiled
 def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
-    """Whether an entry could have been sent for long before a time, and its consumer was at the limit and got none.
+    """Whether an entry could have been sent for long before a time while its consumer was at the limit and got none.
 
-    Permits that were asked for at the limit do not count before the consumer comes down from it, so those that it has
-    were there all the time.
+    Permits that a consumer asks for at the limit do not count until it is below the limit, so it had its permits all
+    the time.
     """
     entries, consumers, consumer = state.entries, state.consumers, sent.consumer
     limits = state.limits.consumers
     if state.common[0].rate_limited == 1:
-        # What waits under a limit of the dispatch rate may wait for that.
+        # The entry may have waited for the limit of the dispatch rate.
         return False
     had_permits = state.common[0].permits_known_by == BY_FLOWS and consumers[consumer].permits > 0
     if not had_permits or entries[slot].marks & (Mark.WAITING | Mark.READ) != Mark.WAITING | Mark.READ:
@@ -161,7 +161,7 @@ def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
 
 @compiled
 def note_at_limit(state: SeenByLimits, consumer: int, point: TracePoint) -> None:
-    """Notes when a consumer reaches its limit, and when it comes down; called after every change of what it holds."""
+    """Notes when a consumer reaches its limit and when it comes below; called after every change of what it holds."""
     limits, limit = state.limits.consumers, state.common[0].unacked_max
     if limit <= 0:
         return
@@ -185,6 +185,6 @@ def note_at_limit(state: SeenByLimits, consumer: int, point: TracePoint) -> None
 
 @compiled
 def _may_have_permits(state: Seen, consumer: int) -> bool:
-    """Whether a consumer has permits, those included that do not count before it is unblocked (4.14)."""
+    """Whether a consumer may have permits, including those that do not count until it is unblocked (4.14)."""
     asked = state.consumers[consumer].permits + state.consumers[consumer].withheld
     return bool(state.common[0].permits_known_by != BY_FLOWS or asked > 0)

@@ -1,4 +1,4 @@
-"""The limit of unacknowledged messages of a subscription: reads beyond it, and waits at it (contract 4.2, 4.14)."""
+"""The limit of unacknowledged messages of a subscription: reads at it, and waits at it (contract 4.2, 4.14)."""
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
@@ -20,11 +20,11 @@ from dispatch_audit.pipeline.replay.state.state import CLAIM_STANDS
 
 @compiled
 def _passes(state: Seen, slot: int, sent: Dispatch) -> bool:
-    """Whether a dispatch shows more reads at the limit than the one that may be in flight (4.2 step 8, 4.14)."""
+    """Whether a dispatch shows another read at the limit than the one that may be in flight (4.2 step 8, 4.14)."""
     common, seen, claimed = state.common, state.limits.common, state.limits.claims[OF_SUBSCRIPTION].claim
     if seen[0].full_since_ts <= 0 or claimed != CLAIM_STANDS or common[0].read_batch_max <= 0:
         return False
-    # What was published after a dispatch of that read is of another one.
+    # An entry that was published after a dispatch of that read belongs to another read.
     another = seen[0].read_full_ts > 0 and _published_after(state, slot, seen[0].read_full_ts)
     return bool(
         _was_unread(state, slot, sent)
@@ -35,7 +35,7 @@ def _passes(state: Seen, slot: int, sent: Dispatch) -> bool:
 
 @compiled
 def check_limit_of_subscription(state: Seen, out: Output, slot: int, sent: Dispatch) -> None:
-    """Checks the limit, as far as the broker respects it."""
+    """Checks the limit, unless its claim is contradicted."""
     if _passes(state, slot, sent):
         row = report(state, out, UNACKED_LIMIT, slot, sent)
         out.findings[row].value = state.common[0].unacked + state.entries[slot].messages
@@ -47,7 +47,7 @@ def check_limit_of_subscription(state: Seen, out: Output, slot: int, sent: Dispa
 
 @compiled
 def note_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sent: Dispatch) -> None:
-    """Notes how a dispatch agrees with the limit; call after the rules and before it takes effect."""
+    """Notes whether a dispatch respects the limit; call after the rules and before it takes effect."""
     common, seen, claims = state.common, state.limits.common, state.limits.claims
     if seen[0].full_since_ts <= 0 or claims[OF_SUBSCRIPTION].claim != CLAIM_STANDS:
         return
@@ -89,7 +89,7 @@ def _published_after(state: Seen, slot: int, ts: int) -> bool:
 
 @compiled
 def _certain(state: Seen) -> int:
-    """The unacknowledged messages of the subscription without those that leavers and skips may have taken from it."""
+    """The certainly unacknowledged messages of the subscription, without those that leavers and skips may remove."""
     certain = int(state.common[0].unacked)
     for consumer in range(state.consumers.size):
         doubtful = state.consumers[consumer].maybe_skipped
@@ -101,9 +101,9 @@ def _certain(state: Seen) -> int:
 
 @compiled
 def note_full(state: SeenByLimits, ts: int) -> None:
-    """Notes since when the subscription is certainly at its limit, and how it came below it; called with every row.
+    """Notes when the subscription certainly reaches its limit and when it comes below; called with every row.
 
-    Once it may have come down to half of the limit, only as many certain messages as the limit stop it again.
+    After it may have come down to half of the limit, only as many certain messages as the limit stop it again.
     """
     common, seen = state.common, state.limits.common
     full = common[0].full == 1
@@ -129,7 +129,7 @@ def note_full(state: SeenByLimits, ts: int) -> None:
 
 @compiled
 def _is_any_unread(state: Seen, since_ts: int) -> bool:
-    """Whether any entry has waited since a time that was not read, although its owner could be sent it."""
+    """Whether an unread entry has waited since a time although its owner could be sent it."""
     hashes, entries, waits = state.hashes, state.entries, state.waits.consumers
     for at in range(hashes.size):
         head, owner = hashes[at].queue_first, hashes[at].owner

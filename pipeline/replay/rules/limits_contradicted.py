@@ -1,8 +1,8 @@
 """Whether the broker has the claimed limits of unacknowledged messages (contract 4.2, 4.8, 4.14).
 
-A dispatch beyond a limit is a finding only while the broker respects the limit elsewhere. Where consumers pass it again
-and again, or far, and the broker holds them back less often than it lets them pass, the limit is not the broker's: what
-the trace claims is contradicted, and nothing is judged by it any more.
+A dispatch beyond a limit is a finding only while the broker respects the limit elsewhere. If consumers pass it often,
+or far, and the broker holds them back less often than it lets them pass, the broker does not have the limit: the claim
+of the trace is contradicted, and no later dispatch is judged by it.
 """
 
 from typing import Final
@@ -14,24 +14,24 @@ from dispatch_audit.pipeline.replay.state.seen import SeenByLimits
 from dispatch_audit.pipeline.replay.state.state import CLAIM_CONTRADICTED
 
 PASSES_MIN: Final = 3
-"""So many times a broker goes past a limit that it does not have; a single time may be its mistake."""
+"""The passes that contradict a limit; a single one may be a mistake of the broker."""
 FAR: Final = 2
-"""Or once so many times as far as the limit and batches allow."""
+"""The multiple of what the limit and batches allow at which a single pass contradicts the limit."""
 HELD_BACK_US: Final = 5_000
-"""An entry that could be sent and waited for so long, until the consumer came down from the limit, was held back by it.
+"""A limit held back an entry that could be sent and waited for so long until the consumer came below the limit.
 
-Where flow rows show permits, the consumer must have had some by then: one that asks for more only when it acknowledges
-waited for its permits. In two recordings with a limit of 50 on real brokers this happened 251 and 275 times and no
-consumer passed it; where the limit is claimed too low, consumers passed it 40 to 534 times, and an entry waited like
-this 0 to 5 times.
+If flow rows show permits, the consumer must have had some by then: one that asks for permits only when it acknowledges
+waited for these. In two recordings with a limit of 50 on real brokers entries waited so 251 and 275 times, and no
+consumer passed the limit; if the limit is claimed too low, entries waited 0 to 5 times, and consumers passed it 40 to
+534 times.
 """
 
 
 @compiled
 def count_pass(state: SeenByLimits, limited: int, sent: Dispatch, explained_from: int) -> None:
-    """Counts a dispatch with which more is sent than a limit and batches allow.
+    """Counts a dispatch that exceeds what a limit and batches allow.
 
-    A limit of `explained_from` explains it. Where the broker held back at as many messages, that limit explains it too.
+    A limit of `explained_from` explains it, and also the times in which the broker held back at as many messages.
     """
     claims = state.limits.claims
     claims[limited].passes += 1
@@ -46,7 +46,7 @@ def count_pass(state: SeenByLimits, limited: int, sent: Dispatch, explained_from
 
 @compiled
 def _forget_held_back(state: SeenByLimits, limited: int) -> None:
-    """Forgets what was taken for holding back at a limit: it was something else."""
+    """Forgets the times in which the broker seemed to hold back at a limit: it had another reason."""
     claims = state.limits.claims
     claims[limited].held_back = 0
     claims[limited].held_at = 0
@@ -55,13 +55,13 @@ def _forget_held_back(state: SeenByLimits, limited: int) -> None:
 
 @compiled
 def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> None:
-    """Counts a time at the limit, with so many messages, in which the broker held back since the dispatch `seq`.
+    """Counts a time at the limit, at most `most` messages, in which the broker held back after the dispatch `seq`.
 
-    Until then it certainly had the limit. It may have had another one when the time was over: who is blocked stays so
-    until the next acknowledgement (4.14).
+    At that dispatch it certainly had the limit. When the time ended, it may have had another one, because a blocked
+    consumer stays blocked until its next acknowledgement (4.14).
 
-    Under a limit of the dispatch rate it shows nothing: what waited may have waited for that. A single time after a
-    pass does not show that the broker has the limit still: something else holds entries back now and then.
+    With a limit of the dispatch rate such a time proves nothing, because entries may have waited for that. A single one
+    after a pass does not prove that the broker still has the limit, because other causes also hold entries back.
     """
     claims = state.limits.claims
     if state.common[0].rate_limited == 1 or 0 < claims[limited].passes_from <= most:
@@ -75,7 +75,7 @@ def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> N
 
 @compiled
 def note_kept(state: SeenByLimits, limited: int, since_seq: int, seq: int) -> None:
-    """Notes that the broker certainly had a limit between two rows."""
+    """Notes that the broker certainly had the limit between two rows."""
     claims = state.limits.claims
     if claims[limited].kept_from_seq == 0:
         claims[limited].kept_from_seq = since_seq
@@ -85,9 +85,9 @@ def note_kept(state: SeenByLimits, limited: int, since_seq: int, seq: int) -> No
 
 @compiled
 def weigh(state: SeenByLimits, out: Output, limited: int, sent: Dispatch, far: bool, stood: int) -> None:
-    """Notes whether a dispatch completes the evidence against a claimed limit, and stops the kernel if it does.
+    """Contradicts a claimed limit, and stops the kernel, if a dispatch completes the evidence against the limit.
 
-    One that goes `far` beyond the limit is enough. An entry was certainly held back at the limit `stood` times.
+    A single dispatch `far` beyond the limit is enough. The limit certainly held back an entry `stood` times.
     """
     claims = state.limits.claims
     passes = claims[limited].passes

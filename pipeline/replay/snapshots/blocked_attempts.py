@@ -1,4 +1,4 @@
-"""How often a draining hash blocked entries for another consumer, as snapshots report it (`blockedAttempts`)."""
+"""How often a draining hash blocked entries for another consumer, by snapshots (`blockedAttempts`)."""
 
 from collections import defaultdict
 from collections.abc import Set
@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Sn
 class BlockedAttempts:
     """The last count of each draining episode, by holder and hash.
 
-    A hash that the snapshot before did not list, or whose count is smaller, has begun to drain again. Memory grows only
+    A hash that the previous snapshot did not list, or whose count fell, has begun to drain again. Memory grows only
     with such episodes.
     """
 
@@ -32,7 +32,7 @@ class BlockedAttempts:
             counts.append((snapshot.seq_begin, attempts, snapshot.ts_us))
 
     def forget(self, before_us: int, draining: Set[tuple[int, int]]) -> None:
-        """Drops the counts up to `before_us`, except of the hashes in `draining`, by holder, which still drain."""
+        """Drops the counts up to `before_us`, except those of the holders and hashes in `draining`."""
         over = [key for key, counts in self._counts.items() if counts[-1][2] <= before_us and key not in draining]
         for holder_and_hash in over:
             del self._counts[holder_and_hash]

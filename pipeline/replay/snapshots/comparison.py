@@ -1,7 +1,7 @@
 """Compares the broker's snapshots with the reconstruction: `assignment_mismatch`, `draining_mismatch`.
 
-A snapshot was taken at some moment between two rows (TRACE_FORMAT, `seq_begin`, `seq_end`). It disagrees only if no
-moment of that bracket explains it.
+A snapshot was taken at some moment between two rows, its bracket (TRACE_FORMAT, `seq_begin`, `seq_end`). It disagrees
+only if no moment of the bracket explains it.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _ALONE = (
     "them as another selector does, and not that another consumer owns anything"
 )
 _LAST_SLOT = 65_535
-# The number of mismatches that are kept with their details; all are counted.
+# The most mismatches that are kept with their details; the others are only counted.
 _KEPT_MAX = 10_000
 
 
@@ -35,13 +35,13 @@ class Moment(NamedTuple):
 
 @checkpointed("mismatch")
 class Mismatch(NamedTuple):
-    """A consumer for which a snapshot disagrees.
+    """A consumer for which a snapshot and the reconstruction disagree.
 
     Attributes:
         rule: `assignment_mismatch` or `draining_mismatch`.
         snapshot: the snapshot.
         consumer: the index of the consumer in the state.
-        undecided: why the owners of all differing hashes are open; empty: some of them are known.
+        undecided: why the owners of all differing hashes are undecided; empty: some are known.
         missing: ranges, or hashes with their entries, that the broker reports and the trace does not show.
         surplus: ranges, or hashes with their entries, that the trace shows and the broker does not report.
     """
@@ -60,7 +60,7 @@ class Comparison:
 
     Attributes:
         compared: the number of comparisons, by the value compared.
-        agreed: the number of comparisons in which the broker agreed, by the value compared.
+        agreed: the number of these in which the broker agreed.
         beyond: the number of mismatches that were not kept, by rule.
         mismatches: the first mismatches, up to the limit.
     """
@@ -76,7 +76,7 @@ class Comparison:
         self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
 
     def anew(self) -> "Comparison":
-        """One by the same rules that has compared nothing."""
+        """An empty comparison with the same rules."""
         return Comparison(self._lazy_return, self._acks_release_late)
 
     def compare(
@@ -91,8 +91,8 @@ class Comparison:
     ) -> None:
         """Compares one snapshot with the earliest and the latest moment of its bracket.
 
-        `known` are its consumers that rows have named, each with its index, and `doubts` the hashes whose owners are
-        open. `vague` says as a clause why the trace does not show what was pending at that moment; empty: it does.
+        `known` are its consumers that rows have named, with their indexes; `doubts` are the hashes with undecided
+        owners. `vague` says as a clause why the trace does not show the pending entries at that moment; empty: it does.
         """
         if snapshot.in_replay is not None:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)
@@ -103,14 +103,14 @@ class Comparison:
             if consumer.unacked is not None:
                 held = before.rebuilt.unacked[index].widened(after.rebuilt.unacked[index])
                 self._note("unacked_messages", held.admits(consumer.unacked))
-                # What the cursor has not deleted yet counts as unacknowledged and as pending until then.
+                # Until the cursor deletes an acknowledged entry, it counts as unacknowledged and as pending.
                 unreleased = consumer.unacked - held.most if self._acks_release_late else 0
             if drains and consumer.draining is not None:
                 moments = before.rebuilt, after.rebuilt
                 self._compare_draining(snapshot, consumer, index, moments, unreleased, doubts, vague)
 
     def doubt(self, because: str) -> None:
-        """Notes, as a clause, why the owners of all hashes were open in all snapshots so far."""
+        """Notes, as a clause, why the owners of all hashes were undecided in all snapshots so far."""
         self.mismatches = [m._replace(undecided=m.undecided or because) for m in self.mismatches]
 
     def forget(self, reported_seq: int) -> None:
@@ -172,7 +172,7 @@ class Comparison:
                 (missing if reported > drained[1].most else surplus).append(
                     f"{sticky_hash} ({entries(reported)}, expected {_range(drained[1])})"
                 )
-                # A hash that began to drain while its owner was open may drain for long.
+                # A hash that began to drain while its owner was undecided may drain for long.
                 doubt = doubts.about(sticky_hash, 0, snapshot.seq)
                 reasons.append(vague if doubt is None else doubt.because)
         self._note("draining_mismatch", not missing and not surplus)
@@ -189,14 +189,14 @@ class Comparison:
 
 
 def _undecided_ranges(snapshot: Snapshot, differing: HashRanges, doubts: UndecidedRanges) -> str:
-    """Why the owners of all differing hashes are open; empty: some of them are known."""
+    """Why the owners of all differing hashes are undecided; empty: some are known."""
     concerning = doubts.between(snapshot.seq_begin, snapshot.seq)
     undecided = union(both for doubt in concerning for both in doubt.ranges)
     return concerning[0].because if concerning and covers(undecided, differing) else ""
 
 
 def _owns_all(snapshot: Snapshot, reported: RangesOfOne) -> bool:
-    """Whether the one consumer of a snapshot owns every hash: from 0 or 1 on to the last slot or beyond."""
+    """Whether the only consumer of a snapshot owns every hash, from 0 or 1 to the last slot or beyond."""
     if len(snapshot.consumers) > 1 or not reported:
         return False
     starts, ends = zip(*sorted(reported), strict=True)
@@ -209,9 +209,9 @@ def _range(bounds: Estimate) -> str:
 
 
 def _drained(moment: Reconstruction, index: int, sticky_hash: int, lazy_return: bool) -> Estimate:
-    """The number of entries that the broker may count for a hash on the draining list of a consumer."""
+    """The bounds of the number of entries that the broker lists for a draining hash of a consumer."""
     key = (index, sticky_hash)
     least, most = moment.draining.get(key, NONE)
-    # The last acknowledgements may be in progress; a returned hash stays listed until the next attempt (3.4).
+    # The last acknowledgements may be in progress; with a lazy return a hash stays listed until the next attempt (3.4).
     pending = moment.pending.get(key, NONE)
     return Estimate(least, most + (pending.most if lazy_return or pending.least == 0 else 0))

@@ -1,4 +1,4 @@
-"""Reads the state of one hash from the state of the replay, for whoever asks who owned and held it at a moment."""
+"""Reads the owner and the pending entries of one hash from the state of the replay."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,15 +11,15 @@ from dispatch_audit.pipeline.replay.state.seen import Seen
 
 
 class HashState(NamedTuple):
-    """One hash at one moment; consumers by their indexes in the state, NOBODY for none.
+    """One hash at one moment; consumers are indexes into the state, NOBODY for none.
 
     Attributes:
-        owner: the consumer that the routing in force sends its entries to.
-        held: the pending entries by consumer, the first dispatch first.
+        owner: the consumer to which the routing in force sends its entries.
+        held: the number of pending entries by consumer, the first dispatch first.
         drains_from: the holder, while another consumer owns the hash and has to wait for it (PIP-379).
-        drains_to: the consumer that the hash moved to.
-        waiting: entries that wait to be sent.
-        in_replay: those of them that the broker has read, so that they wait in replay.
+        drains_to: the consumer to which the hash moved.
+        waiting: the number of entries that wait to be sent.
+        in_replay: the number of these that the broker has read, so that they wait in replay.
     """
 
     owner: int
@@ -31,7 +31,7 @@ class HashState(NamedTuple):
 
 
 def hash_state(state: Seen, sticky_hash: int) -> HashState:
-    """The state of a hash at this moment; one without a pending or waiting entry has only an owner."""
+    """The state of a hash at this moment; a hash without entries has only an owner."""
     owner = int(state.routing.owners_of([sticky_hash])[0])
     hashes: Any = state.hashes
     entries: Any = state.entries

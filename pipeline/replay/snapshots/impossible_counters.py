@@ -1,7 +1,7 @@
-"""Counters in snapshots that cannot be: below zero, though what they count cannot be fewer than none.
+"""Counters of snapshots that are below zero although they cannot be.
 
-Unacknowledged messages are never fewer than none. Permits of a consumer may be, because the broker sends whole batches
-(contract 4.14), but not where it was sent single messages only.
+Unacknowledged messages are never below zero. The permits of a consumer may be, because the broker sends whole batches
+(contract 4.14), but not if the consumer was sent single messages only.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 
 Counter = Literal["unacked_messages", "available_permits"]
 
-# The number of counters that are kept with their details; all are counted.
+# The most counters that are kept with their details; the others are only counted.
 _KEPT_MAX: Final = 10_000
 
 
 @checkpointed("impossible_counter")
 class ImpossibleCounter(NamedTuple):
-    """A counter that a snapshot shows below zero, and the snapshot before did not.
+    """A counter that is below zero in a snapshot and was not in the previous one.
 
     Attributes:
         snapshot: the snapshot.
-        consumer: the index of the consumer in the state; NOBODY: it is a counter of the subscription.
+        consumer: the index of the consumer in the state; NOBODY: a counter of the subscription.
         counter: its name in TRACE_FORMAT.
         value: its value.
         of_consumers: for a counter of the subscription, the sum of those of its consumers; 0 for others.
@@ -41,12 +41,12 @@ class ImpossibleCounter(NamedTuple):
 
 @checkpointed("impossible_counters")
 class ImpossibleCounters:
-    """Looks at the counters of one subscription in its snapshots, in their order.
+    """Checks the counters of one subscription in its snapshots, in their order.
 
     Attributes:
-        checked: the number of counters looked at.
-        found: the first that are impossible, up to the limit.
-        beyond: the number of those that were not kept.
+        checked: the number of counters checked.
+        found: the first impossible counters, up to the limit.
+        beyond: the number of impossible counters that were not kept.
     """
 
     __slots__ = ("_below", "_left", "beyond", "checked", "found")
@@ -59,11 +59,11 @@ class ImpossibleCounters:
         self._left = False
 
     def look(self, snapshot: Snapshot, consumers: ConsumerIndex, sent_batches: Sequence[bool]) -> None:
-        """Looks at one snapshot.
+        """Checks one snapshot.
 
         Args:
-            snapshot: the snapshot of the broker.
-            consumers: those that rows have named.
+            snapshot: the snapshot.
+            consumers: the consumers that rows have named.
             sent_batches: by index, whether the consumer was sent a batch of several messages.
         """
         known = consumers.known_in(snapshot)
@@ -76,7 +76,7 @@ class ImpossibleCounters:
         self._note(snapshot, NOBODY, "unacked_messages", snapshot.unacked, of_consumers)
 
     def forget(self, reported_seq: int) -> None:
-        """Drops what was found up to the row `reported_seq`, and all counts."""
+        """Drops the counters found up to the row `reported_seq`, and all counts."""
         self.checked = self.beyond = 0
         self.found = [counter for counter in self.found if counter.snapshot.seq > reported_seq]
 

@@ -1,7 +1,7 @@
-"""Reconstructs the numbers of a broker's snapshot from the state of the replay.
+"""Reconstructs the numbers of a snapshot from the state of the replay.
 
 Rows are intervals, so every number has a lower and an upper bound. The lower bound counts entries that have reached the
-consumer's connection and are not being acknowledged. The upper bound adds dispatches on their way, and acknowledgements
+consumer's connection and are not being acknowledged. The upper bound adds dispatches in progress, and acknowledgements
 and redeliver commands whose effect is not recorded yet (TRACE_FORMAT, "Phases").
 """
 
@@ -22,13 +22,13 @@ from dispatch_audit.pipeline.replay.state.state import READ_US, RESET_BEGUN, com
 
 @checkpointed("bounds")
 class Estimate(NamedTuple):
-    """The lower and upper bound of a number."""
+    """The lower and upper bound of a number, both inclusive."""
 
     least: int
     most: int
 
     def widened(self, other: "Estimate") -> "Estimate":
-        """The bounds of a number that is within these bounds or the others."""
+        """The bounds that contain these and the others."""
         return Estimate(min(self.least, other.least), max(self.most, other.most))
 
     def admits(self, value: int) -> bool:
@@ -41,16 +41,16 @@ NONE = Estimate(0, 0)
 
 @checkpointed("reconstruction")
 class Reconstruction(NamedTuple):
-    """The dispatcher at one moment; consumers by their indexes in the state.
+    """The dispatcher at one moment; consumers are indexes into the state.
 
     Attributes:
         unacked: unacknowledged messages by consumer.
         draining: pending entries by consumer and hash, for hashes that drain from the consumer.
         pending: pending entries by consumer and hash, for other hashes that the broker may list for a moment.
         in_replay: entries that wait and were read.
-        passed: whether the broker may still list entries that an administrator moved mark-delete over: brokers that
-            release entries at any move of mark-delete do so at their next read, which a skip does not begin
-            (contract 5.9), and no dispatch shows one.
+        passed: whether the broker may still list entries that a skip moved mark-delete over: brokers that release
+            entries at any move of mark-delete do so at their next read, which a skip does not begin (contract 5.9),
+            and no dispatch shows such a read.
     """
 
     unacked: Mapping[int, Estimate]
@@ -65,14 +65,14 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
 
     Args:
         state: the state of the kernel.
-        snapshot: the one to compare with: up to its read position waiting entries are in replay, and what its
-            mark-delete has passed may be dropped (E6).
-        returned_us: entries that a redeliver row returned since this time may still be pending, because the row comes
-            before its effect.
+        snapshot: the snapshot to compare with: waiting entries before its read position are in replay, and entries
+            that its mark-delete has passed may be dropped (E6).
+        returned_us: entries that a redeliver row returned since this time may still be pending, because the row
+            precedes its effect.
         releases_at_read: whether mark-delete releases the entries that it passes at the next read
             (`Profile.mark_delete_releases` is `any`).
     """
-    # Plain arrays, because each attribute of a record array takes microseconds; and few of the slots hold an entry.
+    # Plain arrays, because each attribute of a record array takes microseconds; only used slots, because these are few.
     entries: Any = state.entries.view(np.ndarray)
     used = np.flatnonzero(entries["ledger"] != UNKNOWN)
     marks, sent_to, holder = entries["marks"][used], entries["sent_to"][used], entries["holder"][used]
@@ -86,7 +86,7 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
         certain[:] = False
     if snapshot.mark_delete is not None:
         certain &= ~are_before(state, used, (snapshot.mark_delete[0], snapshot.mark_delete[1] + 1))
-    # An acknowledged entry keeps the consumer that it was sent to, if it was sent (5.1).
+    # An acknowledged entry keeps the consumer to which it was sent, if it was sent (5.1).
     unsettled = marks & Mark.SETTLING != 0
     returned = np.flatnonzero(marks & Mark.NACKED != 0)
     unsettled[returned] |= entries["since_ts"][used[returned]] >= returned_us
@@ -109,7 +109,7 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
         bool(
             releases_at_read
             and common["skip_begun_ts"] != UNKNOWN
-            # A read that was in flight may have sent until then.
+            # Until then a read that was in flight may have sent entries.
             and common["last_dispatch_ts"] <= common["skip_begun_ts"] + READ_US
         ),
     )
