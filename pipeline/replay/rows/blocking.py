@@ -134,8 +134,8 @@ def _limit(detail: Mapping[str, Any]) -> str:
     ]
     if not limits:
         return ""
-    period = f"{detail['period_s']} s for the {detail['limit_scope']}"
-    return f" to {' and '.join(limits)} in {period} ({detail['claimed_by']})"
+    where = f"for the {detail['limit_scope']}"
+    return f" to {' and '.join(limits)} in {detail['period_s']} s {where} ({detail['claimed_by']})"
 
 
 def _cost(waiting: int, message_seconds: float) -> str:
