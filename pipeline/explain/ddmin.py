@@ -1,4 +1,4 @@
-"""Delta debugging: a part of some units that still has a property, and of which no unit can be left out.
+"""Delta debugging: finds a part of some units that keeps a property, and loses it without any one of its units.
 
 Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002), ddmin by complements.
 """

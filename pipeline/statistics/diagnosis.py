@@ -28,7 +28,7 @@ class Reason:
         title: what it means, in a sentence.
         shown: what the dumps show; certain at the moment of the dump.
         since: since when; empty: the dumps do not say.
-        decide: what would decide what is open; empty: nothing is.
+        decide: what evidence would settle the open questions; empty: none is open.
         bugs: ids of known bugs of the release that leave this sign.
         remedy: what an operator can do.
     """

@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.state.seen import Seen
 
 
 def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
-    """Which entries are of a hash that had drained and of which the owner holds no entry."""
+    """Which entries have a hash that had drained, and no pending entry of it at the owner."""
     hashes: Any = state.hashes.view(np.ndarray)[waiting.hash_at]
     served = (hashes["held"] > 0) & (hashes["holder"] == waiting.owner)
     unserved: NDArray[np.bool_] = (hashes["drained_from"] != NOBODY) & ~served

@@ -78,7 +78,7 @@ class Membership:
         return {number for number, stay in self.stays.items() if stay.joined is not None and stay.left is None}
 
     def push(self, part: Merged, snapshots: Sequence[Snapshot]) -> Iterator[steps.Step]:
-        """Takes the next rows in the order of seq; yields the steps that are certain by now, all of which must be read.
+        """Takes the next rows in the order of seq; yields the steps that are certain by now; read all of them.
 
         Args:
             part: the rows.

@@ -119,7 +119,7 @@ class Subscription:
         loop, dispatcher, membership = self.loop, self.loop.dispatcher, self.loop.membership
         epochs, snapshots, cold_start = membership.owners.epochs, loop.snapshots, loop.cold_start
         epochs.share(self._last.ts_us)
-        # Rows that are still held may end what is open at the end of a window, so it may not have lasted longer.
+        # Rows that are still held may end an interval that is open at the end of a window, so its length is not known.
         over_us = self._last.ts_us if report_range.final else self.released.ts_us
         dispatcher.close(self._last._replace(ts_us=over_us), goes_on=not report_range.final)
         waits_known = cold_start.settled or cold_start.interrupted

@@ -23,7 +23,7 @@ class GivenUp(NamedTuple):
     """What consumers gave up in front of a row.
 
     Attributes:
-        over_seq: the row in front of which the change has certainly happened.
+        over_seq: the first row by which the change has certainly taken effect.
         entries: positions, as (ledger, entry).
         consumers: the trace's numbers of consumers that gave back all that they held.
     """

@@ -41,7 +41,7 @@ class ReadLoop:
         self._pending_normal = False
         self._pending_replay = False
         self._send_in_progress = False
-        # Results that wait for their dispatch: `_send_in_progress` does not tell, because any dispatch clears it.
+        # Results that wait for their dispatch. `_send_in_progress` does not show them, because any dispatch clears it.
         self._results: list[_Result] = []
         self._calls = 0
         self._first_in_replay: int | None = None

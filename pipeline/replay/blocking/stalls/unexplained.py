@@ -83,7 +83,7 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
     held, perhaps_held = held_back(situation, parts.free)
     free = parts.free.where(~held)
     shown = symptom(situation, waiting, free)
-    # Who owned a hash of which nobody holds entries does not matter if every consumer could be sent everything.
+    # The owner of a hash without pending entries does not matter if every consumer could be sent everything.
     recent = situation.held_back.until or situation.held_back.perhaps
     hashes = state.hashes.view(np.ndarray)[free.hash_at]
     unheld = (hashes["held"] == 0) & (hashes["held_elsewhere"] == 0)
