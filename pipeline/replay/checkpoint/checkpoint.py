@@ -29,7 +29,7 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, selector_of
 
-STATE_VERSION: Final = 67
+STATE_VERSION: Final = 68
 """The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
 
 # The modules of `GroupState` import every class and all records that a replay is made of.

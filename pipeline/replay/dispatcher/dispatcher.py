@@ -58,7 +58,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     common_of,
     new_state,
 )
-from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import of_consumers
 
@@ -280,7 +279,7 @@ class Dispatcher:
         at: TracePoint,
         over_us: int,
         served: Routing,
-        given_up: GivenUp,
+        over_seq: int = UNKNOWN,
     ) -> None:
         """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
 
@@ -289,7 +288,7 @@ class Dispatcher:
             at: the point from which on it is in force.
             over_us: the time by which it certainly was; rows may be far apart.
             served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
-            given_up: the entries that consumers gave up while it came into force.
+            over_seq: the row in front of which it certainly was.
         """
         self._drain_output()
         before, promised = self._state.routing, self.consumers.routing(routing)
@@ -297,8 +296,7 @@ class Dispatcher:
         self.collector.routings.change(before, served_by, over_us, self.policy.skew_us)
         self._state = self._state._replace(routing=promised)
         if self.drains:
-            _remap(self._state, before, at)
-            draining.doubt_episodes(self._state, self.consumers.numbers, at, given_up)
+            _remap(self._state, before, at, over_seq)
             self.monitor.moves.note(self._state, before, at)
         self._reporting(_change_owners, at, BY_JOIN, self.policy)
 

@@ -6,19 +6,14 @@ at once from 4.0.7 on, before that at the next attempt (contract 3.4, 3.10). The
 count as waiting only while the hash is away.
 """
 
-from collections.abc import Sequence
-
-import numpy as np
-
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import EPISODES, Output
+from dispatch_audit.pipeline.replay.state.output import EPISODES, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
 from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 
 
 @compiled
@@ -45,9 +40,22 @@ def note_blocked(hashes: Records, at: int, entries: int, point: TracePoint) -> N
 
 @compiled
 def end_episode(state: State, out: Output, at: int, point: TracePoint, ended_by: int) -> None:
-    """Reports the episode of the hash at `at`, and ends it."""
+    """Ends the episode of the hash at `at`, and reports it if it certainly began.
+
+    One that ends while the change that began it may not have taken effect perhaps had nothing pending at the change.
+    """
     hashes = state.hashes
     count_waiting(hashes, at, point.ts_us)
+    if ended_by == STILL_OPEN or point.seq >= hashes[at].moved_by_seq:
+        _report_episode(state, out, at, point, ended_by)
+    hashes[at].drained_from = hashes[at].holder
+    hashes[at].draining_seq = UNKNOWN
+    hashes[at].away = 0
+
+
+@compiled
+def _report_episode(state: State, out: Output, at: int, point: TracePoint, ended_by: int) -> None:
+    hashes = state.hashes
     row = out.filled[EPISODES]
     out.filled[EPISODES] = row + 1
     report = out.episodes
@@ -58,7 +66,6 @@ def end_episode(state: State, out: Output, at: int, point: TracePoint, ended_by:
     report[row].to_seq = point.seq
     report[row].from_ts = hashes[at].draining_ts
     report[row].to_ts = point.ts_us
-    report[row].doubtful_to_seq = hashes[at].doubtful_to_seq
     report[row].held_at_start = hashes[at].held_at_start
     report[row].held_at_end = hashes[at].held
     report[row].root_ledger = hashes[at].root_ledger
@@ -70,17 +77,14 @@ def end_episode(state: State, out: Output, at: int, point: TracePoint, ended_by:
     report[row].blocked_ts = hashes[at].blocked_ts
     report[row].awaited = hashes[at].awaited
     report[row].waited_us = hashes[at].waited_us
-    hashes[at].drained_from = hashes[at].holder
-    hashes[at].draining_seq = UNKNOWN
-    hashes[at].away = 0
 
 
 @compiled
-def _begin_episode(state: State, at: int, point: TracePoint) -> None:
+def _begin_episode(state: State, at: int, point: TracePoint, over_seq: int) -> None:
     hashes, entries = state.hashes, state.entries
     hashes[at].draining_seq = point.seq
     hashes[at].draining_ts = point.ts_us
-    hashes[at].doubtful_to_seq = UNKNOWN
+    hashes[at].moved_by_seq = over_seq
     hashes[at].held_at_start = hashes[at].held
     hashes[at].blocked_seq = UNKNOWN
     hashes[at].awaited = 0
@@ -99,10 +103,11 @@ def _begin_episode(state: State, at: int, point: TracePoint) -> None:
 
 
 @compiled
-def remap(state: State, before: Routing, point: TracePoint) -> None:
+def remap(state: State, before: Routing, point: TracePoint, over_seq: int) -> None:
     """Begins and returns draining hashes for the routing in force, as addConsumer and removeConsumer do (3.5, 3.6).
 
-    A leaving consumer has returned its entries before, so it holds nothing here; the broker skips it too.
+    A leaving consumer has returned its entries before, so it holds nothing here; the broker skips it too. In front of
+    the row `over_seq` the routing is certainly in force.
     """
     hashes = state.hashes
     for at in range(hashes.size):
@@ -122,27 +127,10 @@ def remap(state: State, before: Routing, point: TracePoint) -> None:
             hashes[at].new_owner = owner
         elif owner_of(before, hashes[at].hash) == holder:
             if hashes[at].draining_seq == UNKNOWN:
-                _begin_episode(state, at, point)
+                _begin_episode(state, at, point, over_seq)
                 hashes[at].registered = 0
             hashes[at].registered += 1
             count_waiting(hashes, at, point.ts_us)
             note_blocked(hashes, at, hashes[at].waiting, point)
             hashes[at].new_owner = owner
             hashes[at].away = 1
-
-
-def doubt_episodes(state: State, numbers: Sequence[int], at: TracePoint, given_up: GivenUp) -> None:
-    """Marks the episodes that have begun at a point though all their entries may have been given up before.
-
-    `numbers` are the trace's numbers of consumers, by their indexes.
-    """
-    if not given_up.any:
-        return
-    hashes, entries = state.hashes.view(np.ndarray), state.entries.view(np.ndarray)
-    begun = (hashes["hash"] != UNKNOWN) & (hashes["draining_seq"] == at.seq) & (hashes["away"] == 1)
-    for slot in np.flatnonzero(begun).tolist():
-        holder = int(hashes["holder"][slot])
-        held = entries[(entries["ledger"] != UNKNOWN) & (entries["hash_at"] == slot) & (entries["holder"] == holder)]
-        positions = zip(held["ledger"].tolist(), held["entry"].tolist(), strict=True)
-        if numbers[holder] in given_up.consumers or given_up.entries.issuperset(positions):
-            hashes["doubtful_to_seq"][slot] = given_up.over_seq

@@ -23,7 +23,6 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, locate_changes, observations
-from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
@@ -150,14 +149,12 @@ class Membership:
         located = locate_changes(
             in_order, *self._held.up_to(over), self._held.decisions(-1, over + 1), ordered.routings
         )
-        # The rows are dropped as they take effect.
-        given_up = [self._held.given_up(at.seq, over_seq) for at, over_seq in located]
-        for done, (number, (at, _)) in enumerate(zip(ordered.order, located, strict=True)):
+        for done, (number, (at, over_seq)) in enumerate(zip(ordered.order, located, strict=True)):
             # A snapshot that shows a later change was taken after this one too.
             yield from self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
             cluster[number].take_effect(at)
             yield from self._released_rows()
-            yield from self._take_effect(cluster[number], at, given_up[done], perhaps_empty)
+            yield from self._take_effect(cluster[number], at, over_seq, perhaps_empty)
 
     def _open_dispatcher(self, cluster: Sequence[Bracket]) -> Iterator[steps.Step]:
         """Chooses the selector for the changes that come next, if the first consumer of a dispatcher is among them."""
@@ -180,9 +177,7 @@ class Membership:
         if rehashed:
             self._held.rehash(self.owners.hashes)
 
-    def _take_effect(
-        self, change: Bracket, at: TracePoint, given_up: GivenUp, perhaps_empty: bool
-    ) -> Iterator[steps.Step]:
+    def _take_effect(self, change: Bracket, at: TracePoint, over_seq: int, perhaps_empty: bool) -> Iterator[steps.Step]:
         """Applies a change; the broker too changes the assignment first (contract 3.5, 3.6)."""
         row, (since_us, until_us) = change.row, change.bounds_ts_us
         # The point has the time of the row in front of the change, which may be long before it.
@@ -204,7 +199,7 @@ class Membership:
         over_us = max(at.ts_us, until_us)
         opened = self.owners.begin(at, over_us)
         if opened is not None:
-            yield steps.EpochBegins(opened, at, over_us, given_up)
+            yield steps.EpochBegins(opened, at, over_us, over_seq)
 
     def _leave(self, number: int, at: TracePoint, reason: str) -> Iterator[steps.Step]:
         stay = self.stays[number]

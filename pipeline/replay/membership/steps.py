@@ -14,7 +14,6 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.records import Ints
-from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
 
 
 class Rows(NamedTuple):
@@ -109,13 +108,13 @@ class EpochBegins(NamedTuple):
         opened: the epoch, and what it promises and serves.
         at: the point from which on it is in force.
         over_us: the time by which it certainly was, in microseconds; rows may be far apart.
-        given_up: the entries that consumers gave up while it came into force.
+        over_seq: the row in front of which it certainly was; -1: at once.
     """
 
     opened: OpenedEpoch
     at: TracePoint
     over_us: int
-    given_up: GivenUp = NOTHING_GIVEN_UP
+    over_seq: int = -1
 
 
 @checkpointed("mark_delete_moves")

@@ -132,7 +132,6 @@ class KernelEpisode(NamedTuple):
     to_seq: int
     from_ts: int
     to_ts: int
-    doubtful_to_seq: int  # if it ends in front of this row, nothing may have been pending when it began
     held_at_start: int
     held_at_end: int
     root_ledger: int

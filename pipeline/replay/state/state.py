@@ -135,7 +135,7 @@ HASH = RecordKind(
         "waiting_messages": 0,
         "draining_seq": UNKNOWN,
         "draining_ts": UNKNOWN,
-        "doubtful_to_seq": UNKNOWN,  # an episode that ends in front of it may have had nothing pending at first
+        "moved_by_seq": UNKNOWN,  # in front of it the change that began the episode has certainly taken effect
         "root_ledger": UNKNOWN,
         "root_entry": UNKNOWN,
         "returned_seq": UNKNOWN,

@@ -11,7 +11,6 @@ from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
-from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
@@ -53,7 +52,6 @@ class SnapshotCheck:
     Attributes:
         comparison: the agreements and mismatches between broker and reconstruction.
         blocked_attempts: how often draining hashes blocked a dispatch, as the broker reports.
-        cleared: how many draining hashes of each consumer the broker has cleared.
         counters: impossible values of the broker's counters.
         joined_at: the broker's read position when a consumer joined, by the trace's number.
         surpluses: by how much the broker counts more unacknowledged messages than the reconstruction.
@@ -63,7 +61,6 @@ class SnapshotCheck:
     __slots__ = (
         "_begun",
         "blocked_attempts",
-        "cleared",
         "comparison",
         "counters",
         "joined_at",
@@ -75,7 +72,6 @@ class SnapshotCheck:
         """Takes a comparison that has compared nothing yet."""
         self.comparison = comparison
         self.blocked_attempts = BlockedAttempts()
-        self.cleared = ClearedHashes()
         self.counters = ImpossibleCounters()
         self.joined_at: dict[int, Position] = {}
         self.surpluses: list[Surplus] = []
@@ -133,7 +129,6 @@ class SnapshotCheck:
                 self.joined_at.setdefault(consumer.consumer, consumer.joined_at)
         for index, consumer in known:
             self.blocked_attempts.note(snapshot, index, consumer)
-            self.cleared.note(snapshot, at.ts_us, index, consumer)
             if consumer.unacked is not None and not one_sided.of_traffic:
                 held = before.rebuilt.unacked[index]
                 if held == after.rebuilt.unacked[index] and held.least == held.most:
@@ -147,7 +142,6 @@ class SnapshotCheck:
         """
         self.comparison.forget(reported_seq)
         self.blocked_attempts.forget(recent_us, draining)
-        self.cleared.forget(recent_us)
         self.counters.forget(reported_seq)
         newest = {surplus.consumer: surplus for surplus in self.surpluses if surplus.ts_us <= recent_us}
         self.surpluses = [s for s in self.surpluses if s.ts_us > recent_us or s is newest[s.consumer]]

@@ -118,7 +118,6 @@ class StepLoop:
                 dispatcher.note_counts_lost()
             case steps.ConsumerJoined(at, consumer):
                 dispatcher.connect(consumer, at)
-                self.snapshots.cleared.begin(dispatcher.consumers.of[consumer], at)
             case steps.Leaving(_, consumer):
                 dispatcher.begin_leaving(consumer)
             case steps.ConsumerLeft(at, consumer):
@@ -174,7 +173,7 @@ class StepLoop:
     def _route(self, step: steps.EpochBegins | None) -> None:
         if step is not None:
             opened = step.opened
-            self.dispatcher.route(opened.promised, step.at, step.over_us, opened.served, step.given_up)
+            self.dispatcher.route(opened.promised, step.at, step.over_us, opened.served, step.over_seq)
 
     def _note_known(self, at: TracePoint) -> None:
         if self.cold_start.known:
@@ -230,7 +229,6 @@ class StepLoop:
         was_judged = cold_start.settled or cold_start.interrupted
         highest = highest_position(dispatcher.seen)
         dispatcher.interrupt(at)
-        self.snapshots.cleared.interrupt()
         if not was_judged:
             dispatcher.monitor.disregard(at.seq)
             dispatcher.monitor.suspend()

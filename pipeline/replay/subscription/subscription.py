@@ -3,8 +3,6 @@
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
-
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import messages_of_a_read
@@ -132,9 +130,7 @@ class Subscription:
         return ReplayResult(
             loop=loop,
             findings=findings,
-            episodes=snapshots.cleared.certain(
-                dispatcher.episodes(), np.array([at.seq for at in epochs.began], dtype=np.int64)
-            ),
+            episodes=dispatcher.episodes(),
             unseen=Unseen(
                 rows_censored=cold_start.censored,
                 dispatches_undecided=membership.owners.undecided,

@@ -13,7 +13,6 @@ from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, 
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
-from dispatch_audit.pipeline.replay.timeline.given_up import EFFECT_US_MAX, NOTHING_GIVEN_UP, GivenUp, given_up
 
 
 @checkpointed("held_rows")
@@ -112,15 +111,6 @@ class HeldRows:
         # Of the rows that took effect only the last one is still held.
         first_seq = int(self._rows.seq[self._first])
         return self._decisions.between(max(after, first_seq - 1), before)
-
-    def given_up(self, after: int, before: int) -> GivenUp:
-        """The entries that consumers gave up between two held rows."""
-        first, last = int(self._rows.seq.searchsorted(after, "right")), int(self._rows.seq.searchsorted(before))
-        if first >= last:
-            return NOTHING_GIVEN_UP
-        # Rows of the next `EFFECT_US_MAX` are held when a change is located, however the trace is cut.
-        until = int(self._clock.searchsorted(self._clock[last - 1] + EFFECT_US_MAX))
-        return given_up(self._rows.rows(first, last), self._rows.rows(last, max(last, until)), before)
 
     def release(self, seq: int) -> None:
         """Lets all rows up to and including the row `seq` take effect."""

@@ -18,7 +18,6 @@ from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.state.state import SETS_DELETE
-from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP
 
 HASHES = 65_536
 
@@ -32,7 +31,7 @@ def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     dispatcher.drains = True
     dispatcher.connect(1, TracePoint(0, 0))
     routing = routing_of_ranges([(0, HASHES, 1)])
-    dispatcher.route(routing, TracePoint(0, 0), 0, routing, NOTHING_GIVEN_UP)
+    dispatcher.route(routing, TracePoint(0, 0), 0, routing)
     return dispatcher
 
 

@@ -1,7 +1,7 @@
 """Draining is counted only where a hash certainly had pending entries when it moved."""
 
 import pytest
-from local_replay import AUTO_SPLIT, LOW, Episode, Log, replayed, reported
+from local_replay import AUTO_SPLIT, LOW, Episode, Log, replayed
 
 
 def _held(entries: int = 1) -> Log:
@@ -48,17 +48,6 @@ def test_so_it_is_where_only_one_side_of_acknowledgements_is_recorded() -> None:
         assert _episodes(log) == []
 
 
-def test_what_is_settled_only_after_the_change_counts() -> None:
-    log = _held()
-    log.join(2, phases="start")
-    log.now_us += 10_000
-    given_up = log.ack(1, 0, phases="start")
-    log.join(2, phases="end")
-    log.ack(1, 0, phases="end")
-    (episode,) = _episodes(log)
-    assert (episode.to_seq, episode.held_at_start) == (given_up, 1)
-
-
 def test_one_entry_that_stays_is_enough() -> None:
     log = _held(2)
     log.join(2, phases="start")
@@ -79,51 +68,3 @@ def test_what_is_sent_again_to_its_holder_after_the_change_is_another_matter() -
     log.join(2, phases="end")
     log.ack(1, 1)
     assert [episode.held_at_start for episode in _episodes(log)] == [2]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "drained"), [(0, 1, True), (0, 0, False), (3, 4, True), (3, 3, False), (None, 1, True)]
-)
-def test_the_brokers_count_of_cleared_hashes_decides(before: int | None, after: int, drained: bool) -> None:
-    log = _held()
-    if before is not None:
-        log.snapshot(reported(1, draining_hashes_cleared_total=before))
-        log.now_us += 10_000
-    log.join(2, phases="start")
-    log.now_us += 10_000
-    log.ack(1, 0)
-    log.join(2, phases="end")
-    log.now_us += 200_000
-    log.snapshot(reported(1, draining_hashes_cleared_total=after))
-    assert bool(_episodes(log)) == drained
-
-
-def test_a_count_that_another_hash_explains_decides_nothing() -> None:
-    found = []
-    for count in (1, 2):
-        log = Log()
-        log.join(1)
-        for entry, key in enumerate((LOW, b"key-1")):
-            log.publish(entry, key)
-            log.dispatch(1, entry, key)
-        log.now_us += 300_000
-        log.join(2, phases="start")
-        log.now_us += 10_000
-        log.ack(1, 0)
-        log.join(2, phases="end")
-        log.ack(1, 1)
-        log.now_us += 200_000
-        log.snapshot(reported(1, draining_hashes_cleared_total=count))
-        found.append(len(_episodes(log)))
-    assert found == [1, 2]
-
-
-def test_a_count_from_long_after_decides_nothing() -> None:
-    log = _held()
-    log.join(2, phases="start")
-    log.now_us += 10_000
-    log.ack(1, 0)
-    log.join(2, phases="end")
-    log.now_us += 11_000_000
-    log.snapshot(reported(1, draining_hashes_cleared_total=1))
-    assert _episodes(log) == []
