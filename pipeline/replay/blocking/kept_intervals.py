@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, is_finding, kind_of
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, is_finding, kind_of, standstill_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 
 
 @checkpointed("kept_intervals")
@@ -19,7 +21,7 @@ class KeptIntervals:
 
     Attributes:
         left_out: the number of intervals that were not kept, by scope and cause.
-        stalls_beyond: those of them that are findings (`is_finding`), by the facts that decide their verdict.
+        stalls_beyond: the standstills of which none is kept, by the facts that decide their verdict.
         open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
     """
 
@@ -30,6 +32,7 @@ class KeptIntervals:
     _heaps: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    _beyond_last: tuple[Position | None, int] = (None, UNKNOWN)  # the standstill that was counted last
     _noted: int = 0
     _since_seq: int = -1
 
@@ -104,4 +107,7 @@ class KeptIntervals:
         left_out = heapq.heappushpop(heap, ranked)[2]
         self.left_out[left_out.scope, left_out.cause] += 1
         if is_finding(left_out) and not self.is_found_later(left_out.span):
-            self.stalls_beyond[kind_of(left_out)] += 1
+            standstill = standstill_of(left_out)
+            if standstill != self._beyond_last and all(standstill_of(kept) != standstill for _, _, kept in heap):
+                self.stalls_beyond[kind_of(left_out)] += 1
+                self._beyond_last = standstill

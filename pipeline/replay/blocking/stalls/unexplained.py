@@ -11,10 +11,12 @@ from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import may_pause
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom, waits_for_read
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_SLOW_READ, unshown_limit
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
 # The values in `detail` that only a stall without a cause has.
@@ -28,6 +30,8 @@ _FACTS: Final = frozenset(
         "joins_known",
         "may_pause",
         "unshown",
+        "oldest_since_seq",
+        "sent_before",
     }
 )
 
@@ -77,6 +81,11 @@ def kind_of(stall: Blocked) -> StallKind:
     return StallKind(*known, detail["symptom"], healed, detail["may_pause"], "paced" in detail, detail["unshown"])
 
 
+def standstill_of(stall: Blocked) -> tuple[Position | None, int]:
+    """The oldest entry that could be sent in a stall without a cause, and the row since which it waits."""
+    return next(iter(stall.roots), None), stall.detail["oldest_since_seq"]
+
+
 def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked:
     """A stall without a cause, with the facts of `StallKind`."""
     state, waiting = situation.state, parts.waiting
@@ -100,7 +109,15 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
     if waits_for_read(situation, waiting, free):
         facts["read_under_way"] = True
     roots = oldest(state, free.slot)
+    facts["oldest_since_seq"] = _waits_since_seq(state, free.slot, roots)
     return stall._replace(blocking=shown.consumer, roots=roots, detail={**stall.detail, **facts})
+
+
+def _waits_since_seq(state: Seen, slots: Ints, roots: tuple[Position, ...]) -> int:
+    """The row since which the oldest of some entries waits."""
+    entries: Any = state.entries.view(np.ndarray)[slots]
+    first = (entries["ledger"] == roots[0][0]) & (entries["entry"] == roots[0][1]) if roots else slots < 0
+    return int(entries["since_seq"][first].max(initial=UNKNOWN))
 
 
 def perhaps_slow(stall: Blocked) -> Blocked:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
@@ -21,6 +23,7 @@ from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import Replay
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.settings.broker_limits import look_ahead_is_said
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.state.records import Ints
 
 _BY_ENTRY: Final = "dispatchThrottlingOnBatchMessageEnabled"
 _BY_TRAFFIC: Final = "the traffic, not by a setting"
@@ -45,6 +48,8 @@ class UnsettledStalls:
     _levels: ReplayLevels = field(default_factory=ReplayLevels)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
     _rates_between: tuple[int, int] = (NEVER, NEVER)
+    _sent_before: int = 0  # dispatches before those of the last rows
+    _sent_us: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # the times of these
 
     def note(self, parts: Iterable[Blocked]) -> None:
         """Takes the parts of a stall, with a cause or without one."""
@@ -53,6 +58,8 @@ class UnsettledStalls:
             if not is_finding(part):
                 self._intervals.note([part])
                 continue
+            sent_before = self._sent_before + int(np.count_nonzero(self._sent_us <= part.span.from_ts))
+            part = part._replace(detail={**part.detail, "sent_before": sent_before})  # noqa: PLW2901
             kind = kind_of(part)
             if kind.provable or not kind.joins_known:
                 self._own.append(part.span)
@@ -69,6 +76,7 @@ class UnsettledStalls:
     def dispatched(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows; there may be none."""
         if sent.ts_us.size:
+            self._sent_before, self._sent_us = self._sent_before + self._sent_us.size, sent.ts_us
             self._pace.note(sent)
             self._recent.note(sent, self._in_force.rates())
 

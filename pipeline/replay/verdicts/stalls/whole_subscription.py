@@ -1,11 +1,11 @@
 """Findings of `stalled` about a whole subscription: no consumer was sent an entry.
 
-A stall is a finding if the trace does not explain it. It names a known bug if its rows have the symptom of that bug. If
-no row shows permits, the consumers may have had none, and the stall is not provable.
+A standstill is a finding if the trace does not explain it. It names a known bug if its rows have the symptom of that
+bug. If no row shows permits, the consumers may have had none, and the stall is not provable.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, titles
@@ -29,7 +29,8 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
+from dispatch_audit.pipeline.replay.verdicts.naming import position
+from dispatch_audit.pipeline.replay.verdicts.stalls.standstills import Standstill, standstills
 from dispatch_audit.pipeline.utc import moment
 
 # The symptom in the catalogue of known bugs, by the symptom that rows show.
@@ -45,8 +46,10 @@ _OF_BUGS: Final[Mapping[str, Symptom]] = {
 
 
 def stalls(context: FindingContext) -> list[JudgedFinding]:
-    """The stalls of the whole subscription that the window reports."""
-    return [_stall(stall, context) for stall in context.found.reported_stalls]
+    """The standstills of the whole subscription that the window reports, a finding each."""
+    found = context.found.reported_stalls
+    proven = (kind_of(stall).provable and not _doubt(stall, context) for stall in found)
+    return [_finding(standstill, context) for standstill in standstills(zip(found, proven, strict=True))]
 
 
 def _doubt(stall: Blocked, context: FindingContext) -> str:
@@ -97,53 +100,80 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
     return context.bugs_with(symptom)
 
 
-def _stall(stall: Blocked, context: FindingContext) -> JudgedFinding:
-    interval, kind, names, doubt = stall.span, kind_of(stall), context.names, _doubt(stall, context)
+def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
+    stall, interval, names = standstill.longest, standstill.span, context.names
+    kind, doubt = kind_of(stall), _doubt(stall, context)
     bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubt else ()
-    consumers, seconds = stall.detail["consumers"], (interval.to_ts - interval.from_ts) / 1e6
-    root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
-    waited = entries(stall.detail["could_be_sent"])
-    if kind.permits_known:
-        connected = count(consumers, "consumer")
-        against = f"{waited} could have been sent{root} and {stall.detail['with_permits']} of {connected} had permits"
-    else:
-        against = f"{waited} waited{root} for {count(consumers, 'consumer')}"
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
+    evidence = [f"seq {names.seq(interval.from_seq)}: no entry is sent from here on"]
+    if len(standstill.parts) > 1:
+        sent = count(standstill.sent_meanwhile, "entry is", "entries are")
+        evidence.append(f"{sent} sent in between, at {count(len(standstill.parts) - 1, 'time')}")
     return JudgedFinding(
         severity="not_provable" if doubt else _severity(kind, bugs),
         seq=interval.to_seq,
         ts_us=interval.to_ts,
         explanation=FindingText(
-            what=f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on",
+            what=_what(standstill),
             contrast="although",
-            against=against,
-            why=tuple(_reasons(stall, kind, names, (*titles(bugs, label), *filter(None, [doubt])))),
+            against=_against(standstill, kind.permits_known),
+            why=tuple(_reasons(stall, context, bugs, doubt)),
             remedy=remedy(bugs, context.release),
         ),
-        evidence=[
-            f"seq {names.seq(interval.from_seq)}: no entry is sent from here on",
-            f"seq {names.seq(interval.to_seq)}: until {until}",
-        ],
+        evidence=[*evidence, f"seq {names.seq(interval.to_seq)}: until {until}"],
         ledger_id=stall.roots[0][0] if stall.roots else None,
         entry_id=stall.roots[0][1] if stall.roots else None,
         consumer=names.number(stall.blocking),
         known_bugs=bugs,
-        detail={**stall.detail, "entries": stall.entries, "seconds": seconds},
+        detail={
+            **stall.detail,
+            "entries": max(part.entries for part in standstill.parts),
+            "seconds": standstill.idle_us / 1e6,
+            "times": len(standstill.parts),
+            "longest_seconds": standstill.longest_us / 1e6,
+            "from_seq": names.own_seq(interval.from_seq),
+            "sent_meanwhile": standstill.sent_meanwhile,
+        },
     )
 
 
-def _reasons(stall: Blocked, kind: StallKind, names: Names, of_verdict: Sequence[str]) -> Iterator[str]:
-    """The reasons for the verdict on a stall; `of_verdict` are the known bugs and the doubt."""
+def _what(standstill: Standstill) -> str:
+    began = moment(standstill.span.from_ts)
+    idle = f"no entry was sent to any consumer for {standstill.idle_us / 1e6:.3f} s"
+    if len(standstill.parts) == 1:
+        return f"{idle} from {began} on"
+    parts = f"in {len(standstill.parts):,} parts of up to {standstill.longest_us / 1e6:.3f} s"
+    sent = count(standstill.sent_meanwhile, "entry was", "entries were")
+    return f"{idle}, {parts}, from {began} until {moment(standstill.span.to_ts)}, while {sent} sent in between"
+
+
+def _against(standstill: Standstill, permits_known: bool) -> str:
+    stall, several = standstill.longest, len(standstill.parts) > 1
+    root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
+    waited = entries(max(part.detail["could_be_sent"] for part in standstill.parts))
+    consumers = stall.detail["consumers"]
+    if not permits_known:
+        return f"{waited} waited{root} for {count(consumers, 'consumer')}"
+    most, always = ("up to ", " all the time") if several else ("", "")
+    ready = f"{stall.detail['with_permits']} of {count(consumers, 'consumer')} had permits"
+    return f"{most}{waited} could have been sent{always}{root} and {ready}"
+
+
+def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], doubt: str) -> Iterator[str]:
+    """The reasons for the verdict on a stall, the known bugs and the doubt among them."""
+    kind = kind_of(stall)
     if not kind.permits_known:
         yield "no row shows whether they had permits"
     if stall.blocking != NOBODY:
-        yield f"the last dispatch to {names.spoken(stall.blocking)} had not reached its connection"
+        yield f"the last dispatch to {context.names.spoken(stall.blocking)} had not reached its connection"
     if kind.symptom == NO_READ_PENDING:
         yield (
             "no read was pending: after one that fails the broker waits from 15 s up to a minute "
             "(dispatcherReadFailureBackoffInitialTimeInMs), and its log says why it failed"
         )
-    yield from of_verdict
+    yield from titles(bugs, label)
+    if doubt:
+        yield doubt
     if not kind.backlog_known:
         yield "entries of which no row shows where they are, from before a reset or a skip, may have held them back"
     if kind.may_pause:
