@@ -45,8 +45,8 @@ def row_schema() -> str:
                 _needs("event", "seq", "ts_us"),
                 _with(event={"enum": list(BY_EVENT)}, topic=_NAME, seq=_FROM_0, key_b64=_BASE64),
                 _with(ts_us={"minimum": 0, "maximum": TS_US_MAX}),
-                _unless({"properties": {"event": {"enum": ["gap", "settings"]}}}, _needs("topic")),
-                *(_if(_is("event", event), *_OF_EVENT[event]) for event in BY_EVENT),
+                _unless({"properties": {"event": {"enum": ["gap", "settings", "heartbeat", "end"]}}}, _needs("topic")),
+                *(_if(_is("event", event), *needed) for event, needed in _OF_EVENT.items()),
             ],
         },
     )
@@ -142,6 +142,8 @@ _SNAPSHOT_CONSUMER: Final[Schema] = {
         _NOT_NULL,
         _with(
             key_hash_ranges={"items": _PAIR},
+            key_hash_ranges_added={"items": _PAIR},
+            key_hash_ranges_removed={"items": _PAIR},
             draining_hashes={"items": {**_needs("hash"), "allOf": [_NOT_NULL]}},
         ),
     ],
@@ -213,5 +215,11 @@ _OF_EVENT: Final[Mapping[str, list[Schema]]] = {
         _with(subscription=_NAME, settings=_SETTINGS, seq_begin=_FROM_0),
     ],
     "reset": [_PHASE, _SUBSCRIPTION, _needs("reason"), _with(reason={"enum": list(RESETS)})],
+    "hang": [
+        _PHASE,
+        _SUBSCRIPTION,
+        _needs("seq_begin", "begun_us"),
+        _with(seq_begin=_FROM_0, begun_us={"minimum": 0, "maximum": TS_US_MAX}),
+    ],
 }
-"""What the rows of each event need besides, all of it."""
+"""What the rows of each event need besides, all of it; those that a recorder writes of itself need nothing."""

@@ -43,6 +43,9 @@ CONSUMER_SNAPSHOT = _struct(
     unacked_messages=_LONG,
     # Pairs, both ends inclusive. Null: the same ranges as in the snapshot before.
     key_hash_ranges=ArrayType(ArrayType(_INT)),
+    # In the place of all ranges: what differs from the snapshot before.
+    key_hash_ranges_added=ArrayType(ArrayType(_INT)),
+    key_hash_ranges_removed=ArrayType(ArrayType(_INT)),
     draining_hashes_count=_LONG,
     draining_hashes_cleared_total=_LONG,
     draining_hashes_unacked_messages=_LONG,
@@ -63,6 +66,11 @@ SNAPSHOT = _struct(
     subscription_have_pending_replay_read=BooleanType(),
     key_shared_mode=_TEXT,
     allow_out_of_order_delivery=BooleanType(),
+    # What the entry filters did with entries, since the dispatcher was made.
+    filter_processed_msg_count=_LONG,
+    filter_accepted_msg_count=_LONG,
+    filter_rejected_msg_count=_LONG,
+    filter_rescheduled_msg_count=_LONG,
     # The classic dispatcher's: a position by consumer name.
     consumers_after_mark_delete_position=MapType(_TEXT, _TEXT),
     consumers=ArrayType(CONSUMER_SNAPSHOT),
@@ -106,12 +114,15 @@ _AFTER_KEY = {
     "entry_bucket_dispatch": BooleanType(),
     "priority": _INT,
     "reason": _TEXT,
+    "error": _TEXT,
     "seq_end": _LONG,
     "dropped": _LONG,
     "dropped_events": ArrayType(_TEXT),
     "settings": MapType(_TEXT, _TEXT),
     "sources": MapType(_TEXT, _TEXT),
     "seq_begin": _LONG,
+    "begun_us": _LONG,
+    "waits_for": _TEXT,
     "snapshot": SNAPSHOT,
 }
 

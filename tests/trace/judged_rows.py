@@ -8,10 +8,12 @@ from trace_rows import (
     ACK,
     DISPATCH,
     DISPATCH_END,
+    END,
     FLOW,
     GAP,
     GAP_OF_ALL,
     GOOD_ROWS,
+    HEARTBEAT,
     JOIN,
     LEAVE,
     PUBLISH,
@@ -148,6 +150,8 @@ BAD_ROWS: tuple[tuple[Mapping[str, Any] | str, str, str | None], ...] = (
 LEGITIMATE_ROWS: tuple[Mapping[str, Any] | str, ...] = (
     *GOOD_ROWS,
     GAP_OF_ALL,
+    HEARTBEAT,
+    END,
     {**FLOW, "an_addition": {"a": [1]}, "_corrupt_record": "x"},
     # The last of equal names counts.
     text(FLOW).replace('"seq": 6', '"seq": 5, "seq": 6'),

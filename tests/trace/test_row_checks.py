@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from judged_rows import BAD_ROWS, LEGITIMATE_ROWS
 from trace_rows import (
     ACK,
+    END,
     FLOW,
     GAP,
     GAP_OF_ALL,
     GOOD_ROWS,
+    HANG,
+    HEARTBEAT,
     JOIN,
     LEAVE,
     PUBLISH,
@@ -37,8 +40,8 @@ from dispatch_audit.pipeline.trace.reasons import REASONS, STRUCTURAL
 # Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
 _OF_LINES = ("broken_json", "wrong_type", "bad_key")
 
-# Consumers with ranges of their own are rare, and so are gaps and settings: they are looked at one by one.
-_ONE_BY_ONE = (JOIN, REFUSED_JOIN, GAP, GAP_OF_ALL, SETTINGS)
+# Rows that are rare are looked at one by one: consumers with ranges of their own, and what names no topic.
+_ONE_BY_ONE = (JOIN, REFUSED_JOIN, GAP, GAP_OF_ALL, SETTINGS, HANG, HEARTBEAT, END)
 _AUTO_SPLIT = {**JOIN, "key_shared_mode": "AUTO_SPLIT", "ranges": []}
 # Good, of no meaning where they stand, and nothing that a recorder writes: not worth a test of their own there.
 _ODD = ({**PUBLISH, "phase": "of no meaning here"},)
@@ -59,10 +62,14 @@ BAD: Sequence[Mapping[str, Any]] = [
     {**REDELIVER, "positions": [{"ledger_id": 1, "entry_id": 0}, {"ledger_id": 1, "entry_id": -1}]},
     {**STATS, "snapshot": {"seq_begin": None, "seq_end": 10}},
     {**STATS, "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers": [None]}},
-    {
-        **STATS,
-        "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, "key_hash_ranges": [[1, 2, 3]]}]},
-    },
+    *(
+        {**STATS, "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, name: [[1, 2, 3]]}]}}
+        for name in ("key_hash_ranges", "key_hash_ranges_added", "key_hash_ranges_removed")
+    ),
+    without(HANG, "subscription"),
+    without(HANG, "begun_us"),
+    without(HANG, "seq_begin"),
+    {**HANG, "begun_us": -1},
 ]
 _AT_LIMITS = (
     {**FLOW, "ts_us": 253_402_300_799_999_999, "seq": 2**63 - 1, "permits": 0},
@@ -115,7 +122,8 @@ _VALUES: Mapping[str, Sequence[Any]] = {
         {"seq_begin": 2, "seq_end": 1},
         *({"seq_begin": 1, "seq_end": 1, "consumers": consumers} for consumers in _CONSUMERS),
         *(
-            {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, "key_hash_ranges": ranges}]}
+            {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, name: ranges}]}
+            for name in ("key_hash_ranges", "key_hash_ranges_added", "key_hash_ranges_removed")
             for ranges in _KEY_HASH_RANGES
         ),
         *(
@@ -176,7 +184,7 @@ def test_good_rows_together_are_plain() -> None:
     assert plain(encoded(batch_of([])))
 
 
-@pytest.mark.parametrize("row", _ONE_BY_ONE, ids=["named", "refused", "gap", "gap of all", "settings"])
+@pytest.mark.parametrize("row", _ONE_BY_ONE, ids=lambda row: f"{row['event']}-{row['seq']}")
 def test_rare_rows_are_looked_at_one_by_one(row: Mapping[str, Any]) -> None:
     assert not plain(batch_of([row]))
     assert not plain(encoded(batch_of([row])))

@@ -56,7 +56,7 @@ def test_rows_are_counted_by_group_and_reason(write_trace: WriteTrace) -> None:
     of_subscription = found.groups[2]
     assert (found.gaps, found.dropped) == (1, 5)
     # The garbage has a later seq and an earlier clock.
-    assert (of_subscription.first_seq, of_subscription.last_seq) == (2, 22)
+    assert (of_subscription.first_seq, of_subscription.last_seq) == (2, 23)
     assert of_subscription.first_ts_us == of_subscription.last_ts_us == PUBLISH["ts_us"]
     assert found.groups[0].first_seq is None
     assert (found.rows_in, found.refused) == (len(GOOD_ROWS) + 3, 3)

@@ -111,6 +111,20 @@ SETTINGS: Row = {
     "seq_begin": 20,
 }
 
+HANG: Row = {
+    "event": "hang",
+    "phase": "start",
+    "seq": 23,
+    **_ALL,
+    "subscription": "ks",
+    "seq_begin": 22,
+    "begun_us": 1_795_225_300_572_696,
+    "waits_for": "the lock of a dispatcher",
+}
+# What a recorder says of itself names no topic.
+HEARTBEAT: Row = {"event": "heartbeat", "seq": 24, "ts_us": 1_795_225_305_572_696}
+END: Row = {"event": "end", "seq": 25, "ts_us": 1_795_225_305_572_696}
+
 GOOD_ROWS: tuple[Row, ...] = (
     PUBLISH,
     DISPATCH,
@@ -125,6 +139,7 @@ GOOD_ROWS: tuple[Row, ...] = (
     STATS,
     GAP,
     SETTINGS,
+    HANG,
 )
 
 

@@ -29,7 +29,7 @@ _NAMED: Final = 16
 _MEMBERSHIP: Final = frozenset({"join", "leave", "reset"})
 # A name that format 1 does not have may stand for any of its events.
 _OF_ENTRIES: Final = frozenset({"publish", "dispatch", "ack", "redeliver", "flow"})
-_KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats", "settings"}
+_KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats", "settings", "heartbeat", "hang"}
 
 
 @checkpointed("gap")

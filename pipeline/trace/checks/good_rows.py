@@ -56,6 +56,7 @@ CHECKED: Final = (
     "dropped_events",
     "settings",
     "seq_begin",
+    "begun_us",
     "snapshot",
     *_NOT_NEGATIVE,
 )
@@ -97,8 +98,8 @@ def _bad(batch: pa.RecordBatch) -> Iterator[Mask]:
             yield from _other_words(column(name), places(column(name), words))
     if column("ranges").null_count < batch.num_rows:
         yield _lengths(column("ranges")) > 0
-    # Gaps and settings are rare too.
-    yield from (event == _EVENTS.index(name) for name in ("gap", "settings"))
+    # Gaps, settings and hangs are rare too.
+    yield from (event == _EVENTS.index(name) for name in ("gap", "settings", "hang"))
     yield from _nulls_within(column("ack_set"))
     yield from _no_positions(column("positions"))
     yield from _absent(batch, {word: event == number for number, word in enumerate(_EVENTS)}, phase == 0)

@@ -107,9 +107,9 @@ def _is_end(row: Values) -> bool:
     return not _is_start(row)
 
 
-# Gaps and settings may concern all topics of their recorder.
+# Gaps and settings may concern all topics of their recorder, and what the recorder says of itself does.
 def _may_lack_topic(row: Values) -> bool:
-    return row.get("event") in ("gap", "settings")
+    return row.get("event") in ("gap", "settings", "heartbeat", "end")
 
 
 # A keyless message may lack its key: the profile has the rule for the key that replaces it.
@@ -129,11 +129,21 @@ def _is_no_range(hashes: Values | None) -> bool:
     return start is None or end is None or not 0 <= start <= end <= HASH_MAX
 
 
+_RANGES_OF_SNAPSHOT: Final = ("key_hash_ranges", "key_hash_ranges_added", "key_hash_ranges_removed")
+
+
+def _is_range_pair(pair: Sequence[int | None] | None) -> bool:
+    if pair is None or len(pair) != 2:
+        return False
+    start, end = pair
+    return start is not None and end is not None and start <= end
+
+
 def _is_no_consumer(consumer: Values | None) -> bool:
     if consumer is None or consumer.get("consumer") is None:
         return True
-    ranges, draining = consumer.get("key_hash_ranges") or (), consumer.get("draining_hashes") or ()
-    in_order = all(r is not None and len(r) == 2 and None not in r and r[0] <= r[1] for r in ranges)
+    in_order = all(_is_range_pair(found) for name in _RANGES_OF_SNAPSHOT for found in consumer.get(name) or ())
+    draining = consumer.get("draining_hashes") or ()
     return not in_order or any(found is None or found.get("hash") is None for found in draining)
 
 
@@ -257,6 +267,15 @@ BY_EVENT: Final[Mapping[str, Sequence[Check]]] = {
         ),
     ],
     "reset": [_PHASE, *_OF_SUBSCRIPTION, *_missing("reason"), _not_among("reason", RESETS)],
+    "hang": [
+        _PHASE,
+        *_OF_SUBSCRIPTION,
+        *_missing("seq_begin", "begun_us"),
+        *_negative("seq_begin"),
+        _impossible("begun_us", lambda moment: not 0 <= moment <= TS_US_MAX),
+    ],
+    "heartbeat": [],
+    "end": [],
 }
 """The events of format 1, with the checks that each adds."""
 
