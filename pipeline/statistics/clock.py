@@ -33,6 +33,11 @@ class Clock:
     source: TimeSource
     exact: bool = False
 
+    @property
+    def is_said(self) -> bool:
+        """Whether the name or the text says it; the age of a file does not, because a copy changes it."""
+        return self.at_ms is not None and self.source in ("name", "content")
+
 
 UNKNOWN: Final = Clock(None, "none")
 
@@ -52,11 +57,6 @@ def clock_of(name: str, before: str, modified_ms: int | None) -> Clock:
     if (at := _in_content(before)) is not None:
         return Clock(at, "content", exact=True)
     return UNKNOWN if modified_ms is None else Clock(modified_ms, "age")
-
-
-def without_times(name: str) -> str:
-    """Returns the name of a file without the times in it."""
-    return _EPOCH.sub("", _COMPACT.sub("", name))
 
 
 def _ms(match: re.Match[str]) -> int | None:

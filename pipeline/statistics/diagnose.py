@@ -12,7 +12,8 @@ from dispatch_audit.pipeline.statistics.clock import clock_of
 from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Diagnosis
 from dispatch_audit.pipeline.statistics.judgement import diagnosed
 from dispatch_audit.pipeline.statistics.model import KEY_SHARED
-from dispatch_audit.pipeline.statistics.moments import Dump, History, histories
+from dispatch_audit.pipeline.statistics.moments import History, histories
+from dispatch_audit.pipeline.statistics.pairing import Dump
 from dispatch_audit.pipeline.statistics.parse import topic_of
 from dispatch_audit.pipeline.statistics.reading.documents import Document, Walk, is_html
 from dispatch_audit.pipeline.statistics.recordings import Snapshots
@@ -51,11 +52,13 @@ class Result:
         diagnoses: those that need a look first.
         others: subscriptions that are not Key_Shared: topic, subscription and type.
         remarks: what was left out, a sentence each.
+        questions: what the dumps leave open about themselves, a sentence each.
     """
 
     diagnoses: tuple[Diagnosis, ...]
     others: tuple[tuple[str, str, str], ...] = ()
     remarks: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
 
     @property
     def is_alarm(self) -> bool:
@@ -76,14 +79,14 @@ def diagnose(inputs: Iterable[Input], version: str | None = None) -> Result:
     """
     remarks: list[str] = []
     dumps = [dump for one in inputs for dump in _dumps(one, remarks)]
-    found = histories(dumps)
+    found, questions = histories(dumps)
     ours = [history for history in found if _type(history) in _JUDGED]
     others = tuple((one.topic, one.subscription, str(_type(one))) for one in found if _type(one) not in _JUDGED)
     if not ours:
         raise TraceError(_none_of(others), "diagnose answers for Key_Shared subscriptions")
     diagnoses = [diagnosed(history, version) for history in ours]
     diagnoses.sort(key=lambda one: (not one.is_alarm, ANSWERS.index(one.answer)))
-    return Result(tuple(diagnoses), others, tuple(remarks))
+    return Result(tuple(diagnoses), others, tuple(remarks), tuple(questions))
 
 
 def _type(history: History) -> str | None:

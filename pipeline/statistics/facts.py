@@ -3,12 +3,16 @@
 A missing field is never taken for 0, and what is said of all consumers needs a document that is not cut off.
 
 What one dump shows may be true for a moment only: a consumer at its limit, permits below 0 within a batch, a hash that
-drains. It lasts if nothing is sent (`is_still`): between two dumps, up to an exact time of the dump, or by rates of 0
-over a whole period of the broker's statistics in a file that is a period younger than the last message that was sent.
+drains. It lasts if nothing is sent (`is_still`): between two dumps of known times, or up to a time at which the dump is
+known not to be taken yet, its own or that of any event in it. The age of a file proves nothing, because a copy changes it.
+
+Signs rest on what the documents show (`shows_flow`); only how certain they are, and the answer, also rest on the clock.
+So the same document under another name is about the same cause.
 
 Source: contract 4.2, 4.7, 4.8 and 7.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,9 +26,10 @@ from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
 STILL_S: Final = 10.0
 """A subscription whose last send is as long before the dump stands still; after a later send it counts as alive."""
-# Of the broker's statistics (statsUpdateFrequencyInSecs). After two the rates of a consumer cover a whole one.
-_PERIOD_MS: Final = 60_000
+HANGS_S: Final = 60.0
+"""A consumer that holds messages may work on one of them; one that did nothing for as long is taken to hang."""
 _MOVING_MAX: Final = 10
+_ZONE: Final = re.compile(r"(\d)([+-]\d\d)(\d\d)$")
 
 
 @dataclass(frozen=True)
@@ -83,21 +88,29 @@ class SubscriptionFacts:
         The backlog counts entries and the consumers count messages, of which an entry has one or more.
         """
         sub = self.subscription
-        if sub.backlog is None or sub.replay is None:
+        # Releases before 2.11 do not report msgInReplay: what they leave is the backlog less what is held.
+        if sub.backlog is None or (sub.cut and None in (sub.replay, sub.unacked)):
             return None
         held = self.held or 0
         rest = sub.backlog - (sub.delayed or 0) - held
         # Counters are read one after the other: where messages are held, a few of them move meanwhile.
         moving = min(held, _MOVING_MAX)
-        return max(sub.replay + (self.unread or 0), rest if rest > moving else 0, 0)
+        return max((sub.replay or 0) + (self.unread or 0), rest if rest > moving else 0, 0)
 
     @cached_property
     def last_ms(self) -> int:
         """The latest timestamp of the dump: it was taken then or later; 0: it has none."""
         sub = self.subscription
-        own = (sub.last_sent_ms, sub.last_acked_ms, sub.last_flow_ms, sub.last_mark_delete_ms)
+        own = (sub.last_sent_ms, sub.last_acked_ms, sub.last_flow_ms, sub.last_mark_delete_ms, self.moment.latest_ms)
         of_consumers = (at for c in self.consumers for at in (c.last_sent_ms, c.last_acked_ms, c.last_flow_ms))
-        return max(*(at or 0 for at in own), *(at or 0 for at in of_consumers), 0)
+        connected = (connected_ms(c.connected_since) for c in self.consumers)
+        return max(*(at or 0 for at in own), *(at or 0 for at in of_consumers), *(at or 0 for at in connected), 0)
+
+    @cached_property
+    def not_before_ms(self) -> int:
+        """A time at or after which the dump was taken; 0: not known."""
+        clock = self.moment.clock
+        return max(self.last_ms, clock.at_ms if clock.exact and clock.at_ms is not None else 0)
 
     @cached_property
     def last_sent_ms(self) -> int:
@@ -106,53 +119,41 @@ class SubscriptionFacts:
 
     @cached_property
     def quiet_s(self) -> float | None:
-        """Seconds from the last message that was sent to the time of the dump; None: not known exactly."""
-        clock = self.moment.clock
-        if not clock.exact or clock.at_ms is None or not self.last_sent_ms or clock.at_ms < self.last_ms:
-            return None
-        return (clock.at_ms - self.last_sent_ms) / 1000
+        """Seconds from the last message that was sent to the dump, at least; None: not known."""
+        return (self.not_before_ms - self.last_sent_ms) / 1000 if self.last_sent_ms else None
+
+    @cached_property
+    def shows_flow(self) -> bool:
+        """Whether messages are sent, by the documents alone."""
+        if self.movement is not None and self.movement.sent is not None and not self.movement.is_too_short:
+            return self.movement.sent > 0
+        rates = (self.subscription.rate_out, *(c.rate_out for c in self.consumers))
+        return any(rate is not None and rate > 0 for rate in rates)
 
     @cached_property
     def flows(self) -> bool:
-        """Whether messages are sent, as far as the dump shows."""
-        if self.movement is not None and self.movement.sent is not None and self.movement.is_long_enough:
-            return self.movement.sent > 0
-        rates = (self.subscription.rate_out, *(c.rate_out for c in self.consumers))
-        return any(rate is not None and rate > 0 for rate in rates) or self._was_alive
+        """Whether messages are sent, as far as the documents and the time of the dump show."""
+        return self.shows_flow or (not self._stood_still and self._was_alive)
 
     @property
     def _was_alive(self) -> bool:
-        """Whether something was sent shortly before the dump was taken; a copied file only looks older."""
+        """Whether something was sent shortly before the time at which the dump was taken."""
         clock = self.moment.clock
-        if clock.at_ms is None or not self.last_sent_ms or (clock.source == "name" and not clock.exact):
+        if not clock.exact or clock.at_ms is None or not self.last_sent_ms:
             return False
-        return 0 <= clock.at_ms - self.last_sent_ms <= STILL_S * 1000
+        return self.not_before_ms - self.last_sent_ms <= STILL_S * 1000
+
+    @property
+    def _stood_still(self) -> bool:
+        """Whether nothing was sent between two dumps that are known to be some seconds apart."""
+        return self.movement is not None and self.movement.is_long_enough and self.movement.sent == 0
 
     @cached_property
     def is_still(self) -> bool:
         """Whether it is proved that nothing is sent, and not for a moment only."""
         if not self.is_complete or self.flows:
             return False
-        if self.movement is not None and self.movement.sent is not None and self.movement.is_long_enough:
-            return self.movement.sent == 0
-        if self.quiet_s is not None:
-            return self.quiet_s >= STILL_S
-        return self._rates_cover_a_period
-
-    @property
-    def _rates_cover_a_period(self) -> bool:
-        """Whether all rates are 0, cover a period, and the dump was taken a period after the last send, by its age.
-
-        Rates lag by up to a period, so they alone would take the first second of a burst for a standstill.
-        """
-        clock = self.moment.clock
-        if clock.source != "age" or clock.at_ms is None or clock.at_ms < self.last_sent_ms + _PERIOD_MS:
-            return False
-        rates = (self.subscription.rate_out, *(c.rate_out for c in self.consumers))
-        since = [connected_ms(c.connected_since) for c in self.consumers]
-        if not self.last_sent_ms or not since or any(rate is None for rate in rates) or any(at is None for at in since):
-            return False
-        return all(at is not None and at + 2 * _PERIOD_MS <= self.last_ms for at in since)
+        return self._stood_still or (self.quiet_s is not None and self.quiet_s >= STILL_S)
 
     def works(self, consumer: ConsumerStats) -> bool:
         """Whether a consumer is sent messages or acknowledges some, as far as the dump shows."""
@@ -164,16 +165,31 @@ class SubscriptionFacts:
     def refuses_still(self, consumer: ConsumerStats) -> bool:
         """Whether hashes that a consumer holds kept others waiting from the earlier dump to the last one."""
         moved = self._moved(consumer)
-        return moved is not None and moved.refused_still > 0
+        apart = self.movement is not None and self.movement.is_long_enough
+        return apart and moved is not None and moved.refused_still > 0
 
     def rests(self, consumer: ConsumerStats) -> bool:
         """Whether it is proved that a consumer does nothing, and not for a moment only."""
         moved = self._moved(consumer)
-        return moved.stands_still if moved is not None else self.is_still and not self.works(consumer)
+        if moved is not None and self.movement is not None and self.movement.is_long_enough:
+            return moved.stands_still
+        return self.is_still and not self.works(consumer) and self._idle_s(consumer) >= STILL_S
+
+    def hangs(self, consumer: ConsumerStats) -> bool:
+        """Whether it is proved that a consumer does nothing, for longer than work on one message takes."""
+        return self.rests(consumer) and self._idle_s(consumer) >= HANGS_S
+
+    def _idle_s(self, consumer: ConsumerStats) -> float:
+        """Seconds since a consumer was sent or acknowledged something, at least; without both, since it connected."""
+        last_ms = max(consumer.last_acked_ms or 0, consumer.last_sent_ms or 0)
+        begin_ms = last_ms or connected_ms(consumer.connected_since) or self.not_before_ms
+        moved = self._moved(consumer)
+        between = self.movement.seconds or 0.0 if self.movement and moved is not None and moved.stands_still else 0.0
+        return max((self.not_before_ms - begin_ms) / 1000, between)
 
     def _moved(self, consumer: ConsumerStats) -> Moved | None:
         """What a consumer did between two dumps; None: they are too near to each other, or one lacks it."""
-        if self.movement is None or not self.movement.is_long_enough:
+        if self.movement is None or self.movement.is_too_short:
             return None
         return self.movement.consumers.get(consumer.identity)
 
@@ -188,8 +204,9 @@ def connected_ms(text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        # Python 3.10 reads at most six digits of a second, and no Z.
-        head, dot, rest = text.replace("Z", "+00:00").partition(".")
+        # Python 3.10 reads at most six digits of a second, no Z, and no zone without a colon, as releases up to 2.1 write.
+        whole = _ZONE.sub(r"\1\2:\3", text.strip().replace("Z", "+00:00"))
+        head, dot, rest = whole.partition(".")
         digits = len(rest) - len(rest.lstrip("0123456789"))
         fraction = f".{rest[:digits][:6].ljust(6, '0')}" if dot else ""
         parsed = datetime.fromisoformat(f"{head}{fraction}{rest[digits:] if dot else ''}")

@@ -54,6 +54,11 @@ class ConsumerStats:
         """What distinguishes it from other consumers, also of its name, as far as statistics have that."""
         return (self.name, self.address, self.connected_since)
 
+    @property
+    def is_identified(self) -> bool:
+        """Whether its identity is of one connection: consumers of all partitions have one name."""
+        return self.address is not None or self.connected_since is not None
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStats:
@@ -139,6 +144,9 @@ class Topic:
         subscriptions: by name.
         cursors: by name of the subscription.
         aggregated: whether the numbers are sums over partitions.
+        published: messages since the topic was loaded (`msgInCounter`); None: not reported.
+        size: bytes in its ledgers (`storageSize`, `totalSize`); None: not reported.
+        latest_ms: the latest time in what is no part of a subscription; 0: there is none.
         unreadable: fields with values of another type, which were left out.
     """
 
@@ -147,4 +155,7 @@ class Topic:
     cursors: Mapping[str, CursorStats] = field(default_factory=dict)
     ledger: Ledger | None = None
     aggregated: bool = False
+    published: int | None = None
+    size: int | None = None
+    latest_ms: int = 0
     unreadable: tuple[str, ...] = ()

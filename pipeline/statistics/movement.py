@@ -18,17 +18,19 @@ class Moved:
     Attributes:
         sent: messages that it was sent.
         unacked: by how much its unacknowledged messages rose, or fell (below 0).
+        acked: whether it acknowledged something, by the time of its last acknowledgement.
         refused_still: hashes that drain in both dumps, and for which sends were refused between them.
     """
 
     sent: int | None
     unacked: int | None
+    acked: bool = False
     refused_still: int = 0
 
     @property
     def stands_still(self) -> bool:
         """Whether it was sent nothing and acknowledged nothing."""
-        return self.sent == 0 and self.unacked == 0
+        return self.sent == 0 and self.unacked == 0 and not self.acked
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,13 @@ class Movement:
 
     @property
     def is_long_enough(self) -> bool:
-        """Whether the dumps are far enough apart to show that something stands still."""
-        return self.seconds is None or self.seconds >= APART_S_MIN
+        """Whether the dumps are known to be far enough apart to prove that something stands still."""
+        return self.seconds is not None and self.seconds >= APART_S_MIN
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether the dumps are known to be too near to each other to show it."""
+        return self.seconds is not None and self.seconds < APART_S_MIN
 
 
 def movement_of(moments: Sequence[StatisticsMoment]) -> Movement | None:
@@ -77,11 +84,10 @@ def movement_of(moments: Sequence[StatisticsMoment]) -> Movement | None:
 
 
 def _seconds(before: StatisticsMoment, after: StatisticsMoment) -> float | None:
-    if before.clock.at_ms is None or after.clock.at_ms is None or before.clock.source != after.clock.source:
+    """The seconds between two dumps; None: not known, because nothing but the age of a file says when one was taken."""
+    if not (before.clock.is_said and after.clock.is_said) or before.clock.source != after.clock.source:
         return None
-    # Files that were copied have the age of the copy.
-    seconds = (after.clock.at_ms - before.clock.at_ms) / 1000
-    return None if before.clock.source == "age" and seconds < 1 else seconds
+    return ((after.clock.at_ms or 0) - (before.clock.at_ms or 0)) / 1000
 
 
 def _between(before: StatisticsMoment, after: StatisticsMoment) -> Movement:
@@ -107,7 +113,8 @@ def _between(before: StatisticsMoment, after: StatisticsMoment) -> Movement:
 def _moved(before: ConsumerStats, after: ConsumerStats) -> Moved:
     earlier = {hashed: attempts for hashed, _, attempts in before.draining or ()}
     refused = sum(attempts > earlier.get(hashed, attempts) for hashed, _, attempts in after.draining or ())
-    return Moved(_difference(before.sent, after.sent), _difference(before.unacked, after.unacked), refused)
+    acked = (after.last_acked_ms or 0) > (before.last_acked_ms or 0)
+    return Moved(_difference(before.sent, after.sent), _difference(before.unacked, after.unacked), acked, refused)
 
 
 def _sent(

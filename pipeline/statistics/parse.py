@@ -26,6 +26,7 @@ _POSITION: Final = re.compile(r"(-?\d+):(-?\d+)(?::-?\d+)?")
 _RANGE: Final = re.compile(r"\[\s*(\d+)\s*,\s*(\d+)\s*\]")
 _FLAGS: Final = {"true": True, "false": False}
 _THROTTLED: Final = "dispatchThrottled"
+_OF_TOPIC: Final = ("topicCreationTimeStamp", "lastPublishTimeStamp", "lastOffloadSuccessTimeStamp")
 _UNREADABLE_MAX: Final = 5
 # What a column of a table can hold, and the year 9999.
 _INTEGER_MAX: Final = 2**63 - 1
@@ -112,13 +113,17 @@ def topic_of(kind: str, value: Json, topic: str | None, aggregated: bool) -> Top
     if kind == "stats":
         found = value["subscriptions"].items()
         subscriptions = tuple(subscription_of(read, name, one) for name, one in found if isinstance(one, dict))
-        return Topic(topic, subscriptions, aggregated=aggregated, unreadable=tuple(read.unreadable))
+        latest_ms = max(read.moment(value, name) or 0 for name in _OF_TOPIC)
+        published, size = read.integer(value, "msgInCounter"), read.integer(value, "storageSize")
+        unreadable = tuple(read.unreadable)
+        return Topic(topic, subscriptions, {}, None, aggregated, published, size, latest_ms, unreadable)
     cursors = {
         name: cursor_of(read, one)
         for name, one in value["cursors"].items()
         if isinstance(one, dict) and not isinstance(one, CutDict)
     }
-    return Topic(topic, cursors=cursors, ledger=_ledger_of(read, value), unreadable=tuple(read.unreadable))
+    ledger, size = _ledger_of(read, value), read.integer(value, "totalSize")
+    return Topic(topic, cursors=cursors, ledger=ledger, size=size, unreadable=tuple(read.unreadable))
 
 
 def subscription_of(read: Reader, name: str, found: Json) -> SubscriptionStats:

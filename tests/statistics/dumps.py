@@ -84,23 +84,22 @@ def internal(
     return {"entriesAddedCounter": 100, "lastConfirmedEntry": last, "ledgers": [], "cursors": {name: cursor}}
 
 
-def result_of(*texts: str | Json, version: str | None = None, modified_ms: int | None = AN_HOUR_LATER_MS) -> Result:
-    """The result for files that are called `stats-1.json`, `stats-2.json` and so on, or `stats-internal-N.json`."""
+def result_of(*texts: str | Json, version: str | None = None, taken_ms: int | None = AN_HOUR_LATER_MS) -> Result:
+    """The result for files whose names have the time, those of each kind 10 s apart; None: no time is known."""
     inputs = []
     numbers = {"stats": 0, "stats-internal": 0}
     for text in texts:
         written = text if isinstance(text, str) else json.dumps(text, indent=2)
         name = "stats-internal" if '"cursors"' in written and '"subscriptions"' not in written else "stats"
+        time = f"-{taken_ms + numbers[name] * 10_000}" if taken_ms is not None else ""
         numbers[name] += 1
-        inputs.append(Input(f"{name}-{numbers[name]}.json", written, modified_ms))
+        inputs.append(Input(f"{name}{numbers[name]}{time}.json", written))
     return diagnose(inputs, version)
 
 
-def diagnosis_of(
-    *texts: str | Json, version: str | None = None, modified_ms: int | None = AN_HOUR_LATER_MS
-) -> Diagnosis:
+def diagnosis_of(*texts: str | Json, version: str | None = None, taken_ms: int | None = AN_HOUR_LATER_MS) -> Diagnosis:
     """The diagnosis of the only subscription."""
-    (diagnosis,) = result_of(*texts, version=version, modified_ms=modified_ms).diagnoses
+    (diagnosis,) = result_of(*texts, version=version, taken_ms=taken_ms).diagnoses
     return diagnosis
 
 

@@ -35,8 +35,11 @@ def test_the_program_answers_what_stands_on_standard_input() -> None:
         env={"PYTHONPATH": str(ROOT), "JAVA_HOME": "/nonexistent", "PATH": ""},
     )
 
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("HELD UP  by c1, c2: ")
+    # Nothing says when it was taken, so it proves nothing; who and what stay.
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "NOT DECIDABLE  the dumps are compatible with this (c1, c2): A consumer holds nothing"
+    )
     assert "c1 has -420, c2 has -17" in done.stdout
     assert " UTC (when it was read)" in done.stdout
     assert "cannot prove that the order of a key was broken" in done.stdout
@@ -132,7 +135,7 @@ def test_a_recording_of_polls_is_diagnosed_with_its_release(run_cli: RunCli, tmp
         )
 
     (tmp_path / "trace.json").write_text('{"trace_format": 1, "pulsar_version": "4.0.5"}')
-    rows = [row(1750000000000000, 1), row(1750000010000000, 8)]
+    rows = [row(1750000000000000, 1), row(1750000070000000, 8)]
     (tmp_path / "stats-00001.jsonl.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
     code, out, _ = run_cli("diagnose", tmp_path, "--format", "json")
     (diagnosis,) = json.loads(out)["diagnoses"]

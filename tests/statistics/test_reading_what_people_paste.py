@@ -191,22 +191,6 @@ def of(result: Result) -> list[Diagnosis]:
     return sorted(result.diagnoses, key=lambda one: one.history.topic)
 
 
-def test_files_of_several_topics_in_any_order_are_put_together_by_their_names() -> None:
-    first, second = stats(consumer("c1"), msgBacklog=1), stats(consumer("d1"), msgBacklog=2)
-    read = internal(read="3:90", waiting=True)
-    found = of(
-        files(
-            ("stats-internal-orders.json", read),
-            ("stats-billing.json", second),
-            ("stats-orders.json", first),
-            ("stats-internal-billing.json", internal(waiting=True)),
-        )
-    )
-    facts = [one.facts for one in found]
-
-    assert [(one.subscription.backlog, one.unread) for one in facts if one is not None] == [(2, 0), (1, 10)]
-
-
 def test_moments_are_ordered_by_the_times_in_names() -> None:
     earlier, later = stats(consumer("c1"), msgBacklog=9), stats(consumer("c1", msgOutCounter=104), msgBacklog=5)
     (found,) = files(("stats-20250615T150810Z.json", later), ("stats-20250615T150800Z.json", earlier)).diagnoses

@@ -26,9 +26,11 @@ SICK = [name for name in STATES if name not in HEALTHY]
 def diagnosed(name: str, *numbers: int) -> tuple[Diagnosis, dict[str, Any]]:
     """The diagnosis of moments of a state, whose files have the times at which they were taken, and what is right."""
     expected = json.loads((ROOT / name / "expect.json").read_text())
-    files = [f"{kind}-{number}.json" for number in numbers for kind in ("stats", "stats-internal")]
-    at = {file: expected["taken_ms"][int(file[-6]) - 1] for file in files}
-    inputs = [Input(file, (ROOT / name / file).read_text(), at[file]) for file in files]
+    inputs = [
+        Input(f"{kind}-{expected['taken_ms'][number - 1]}.json", (ROOT / name / f"{kind}-{number}.json").read_text())
+        for number in numbers
+        for kind in ("stats", "stats-internal")
+    ]
     (diagnosis,) = diagnose(inputs, expected["pulsar_version"]).diagnoses
     return diagnosis, expected
 

@@ -24,6 +24,7 @@ def json_diagnoses(result: Result) -> str:
             "other_subscriptions": [
                 {"topic": topic, "subscription": name, "type": kind} for topic, name, kind in result.others
             ],
+            "questions": list(result.questions),
             "left_out": list(result.remarks),
         },
         indent=1,

@@ -69,6 +69,8 @@ def _basis(result: Result) -> Iterator[tuple[str, str]]:
     if len(result.diagnoses) > 1:
         yield "Subscriptions", f"{len(result.diagnoses):,}; this is the one that needs a look most"
     yield "Order", words.ORDER
+    for question in result.questions:
+        yield "Ask", question
     for remark in result.remarks:
         yield "Left out", remark
     yield "Diagnosed", f"by dispatch-audit {code_version()}"

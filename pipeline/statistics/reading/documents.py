@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from dispatch_audit.pipeline.statistics.pairing import UNNAMED
 from dispatch_audit.pipeline.statistics.reading.json_scan import Cut, CutDict, members, value_at
 from dispatch_audit.pipeline.statistics.reading.text import without_prefixes
 
 DocumentKind = Literal["stats", "internal", "row"]
 
 _PARTITIONS: Final = "partitions"
-_UNNAMED: Final = "(not named)"
 _NESTED_MAX: Final = 5
 # Opening braces that are tried; a log may have many that begin no JSON.
 _STARTS_MAX: Final = 20_000
@@ -132,9 +132,9 @@ def _documents_of(value: dict[str, Any], topic: str | None, before: str, depth: 
         # Without `--per-partition` a broker answers with sums, and no partition by name.
         yield Document(kind, topic, value, kind == "stats" and _PARTITIONS in value, before)
     elif _is_subscription(value):
-        yield Document("stats", topic, {"subscriptions": {_UNNAMED: value}}, before=before)
+        yield Document("stats", topic, {"subscriptions": {UNNAMED: value}}, before=before)
     elif _is_cursor(value):
-        yield Document("internal", topic, {"cursors": {_UNNAMED: value}}, before=before)
+        yield Document("internal", topic, {"cursors": {UNNAMED: value}}, before=before)
     elif any(isinstance(inner, dict) and _is_subscription(inner) for inner in value.values()):
         yield Document("stats", topic, {"subscriptions": value}, before=before)
     elif any(isinstance(inner, dict) and _is_cursor(inner) for inner in value.values()):

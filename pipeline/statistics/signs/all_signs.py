@@ -6,7 +6,7 @@ from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.signs.of_consumers import of_consumers
 from dispatch_audit.pipeline.statistics.signs.of_reads import of_reads
 from dispatch_audit.pipeline.statistics.signs.of_subscriptions import of_subscriptions
-from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES, Found, certainty, since
+from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES, Found, certainty, named, names, since
 
 
 def signs_of(facts: SubscriptionFacts) -> tuple[Found, ...]:
@@ -26,15 +26,26 @@ def signs_of(facts: SubscriptionFacts) -> tuple[Found, ...]:
 
 def _of_nothing_else(facts: SubscriptionFacts) -> list[Found]:
     """The sign to report if no other says why entries are not sent, or not acknowledged."""
-    if facts.is_still and facts.movement is not None and facts.waiting and any(map(can_take, facts.consumers)):
-        return [Found("nothing_moves", "proved", (), f"{entries(facts.waiting)} wait at least, and nothing was sent")]
+    if facts.shows_flow:
+        return []
+    free = [c for c in facts.consumers if can_take(c)]
+    if facts.waiting and free:
+        shown = f"{entries(facts.waiting)} wait at least, {names(free)} could take messages"
+        # The backlog alone may be counted wrongly; what is unread, in replay or published since is not.
+        proved = facts.is_still and bool(facts.unread or facts.subscription.replay or _grows(facts))
+        return [Found("nothing_moves", certainty(proved), (), shown, since(None, facts))]
     holders = sorted((c for c in facts.consumers if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
-    slow = [c for c in holders if facts.rests(c)]
-    if facts.waiting == 0 and slow and facts.subscription.backlog:
-        shown = f"{slow[0].name} holds {count(slow[0].unacked or 0, 'unacknowledged message')}; nothing else waits"
-        names = tuple(c.name for c in slow[:3])
-        return [Found("not_acknowledging", certainty(facts.movement is not None), names, shown, since(slow[0], facts))]
+    idle = [c for c in holders if not facts.works(c)]
+    if facts.waiting == 0 and idle and facts.subscription.backlog:
+        shown = f"{idle[0].name} holds {count(idle[0].unacked or 0, 'unacknowledged message')}; nothing else waits"
+        # It may work on what it holds, which no dump shows.
+        return [Found("not_acknowledging", "compatible", named(idle[:3]), shown, since(idle[0], facts))]
     return []
+
+
+def _grows(facts: SubscriptionFacts) -> bool:
+    movement = facts.movement
+    return movement is not None and movement.backlog is not None and movement.backlog > 0
 
 
 def _capped(found: Found, facts: SubscriptionFacts) -> Found:

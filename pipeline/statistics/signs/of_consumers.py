@@ -48,7 +48,7 @@ def _draining(facts: SubscriptionFacts) -> Iterator[Found]:
             f"{entries(first.draining_entries or 0)}, but {first.name} holds "
             f"{count(max(first.unacked or 0, 0), 'unacknowledged message')}"
         )
-        proved = any(facts.rests(c) for c in stale) or (facts.is_complete and not any(map(facts.works, stale)))
+        proved = any(facts.rests(c) for c in stale)
         yield Found("draining_beyond_held", certainty(proved), named(stale), shown, since(first, facts))
     holders = [c for c in holders if c not in stale]
     refused = [c for c in holders if _attempts(c) and facts.subscription.replay]
@@ -106,7 +106,7 @@ def _hangs(facts: SubscriptionFacts) -> Iterator[Found]:
             f"{names(full)}: {first.permits:,} permits, {count(first.unacked or 0, 'unacknowledged message')}; "
             f"{entries(facts.subscription.replay)} wait in replay"
         )
-        proved = any(facts.rests(c) for c in full)
+        proved = any(facts.hangs(c) for c in full)
         yield Found("hangs", certainty(proved), named(full), shown, since(first, facts))
 
 

@@ -17,7 +17,7 @@ def of_reads(facts: SubscriptionFacts) -> Iterator[Found]:
     """Yields the signs; none if a consumer that could take messages is missing."""
     sub, cursor = facts.subscription, facts.cursor
     free = [c for c in facts.consumers if can_take(c)]
-    if not free or sub.blocked or not facts.waiting or facts.flows:
+    if not free or sub.blocked or not facts.waiting or facts.shows_flow:
         return
     pending = None if cursor is None else cursor.have_pending_read
     none_at_cursor = cursor is not None and cursor.waiting_read is False and cursor.pending_reads == 0

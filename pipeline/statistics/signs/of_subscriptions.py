@@ -54,7 +54,7 @@ def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
     shown += f"; {names(free)} could take messages" if free else ""
     # A leave may take replay above its limit for a moment, while messages flow on.
     yield Found(
-        "look_ahead_limit", certainty(not facts.flows), named(slow[:3]), shown, since(slow[0] if slow else None, facts)
+        "look_ahead_limit", certainty(facts.is_still), named(slow[:3]), shown, since(slow[0] if slow else None, facts)
     )
 
 
@@ -123,7 +123,12 @@ def _recently_joined(facts: SubscriptionFacts) -> Iterator[Found]:
 
 def _nobody_has_permits(facts: SubscriptionFacts) -> Iterator[Found]:
     consumers = facts.consumers
-    if not consumers or facts.flows or not facts.waiting or any(c.permits is None or c.permits > 0 for c in consumers):
+    if (
+        not consumers
+        or facts.shows_flow
+        or not facts.waiting
+        or any(c.permits is None or c.permits > 0 for c in consumers)
+    ):
         return
     if all(c.unacked == 0 for c in consumers):
         return
@@ -132,7 +137,11 @@ def _nobody_has_permits(facts: SubscriptionFacts) -> Iterator[Found]:
     shown = f"availablePermits: {each}{more}; {entries(facts.waiting)} wait at least"
     holders = _holders(facts)
     yield Found(
-        "no_permits", certainty(facts.is_still), named(holders[:3]), shown, since((holders or consumers)[0], facts)
+        "no_permits",
+        certainty(all(map(facts.hangs, consumers))),
+        named(holders[:3]),
+        shown,
+        since((holders or consumers)[0], facts),
     )
 
 
@@ -161,7 +170,7 @@ def _states(facts: SubscriptionFacts) -> Iterator[Found]:
     if sub.holes is not None and sub.holes > facts.limits.ack_holes:
         shown = f"{sub.holes:,} ranges, with a default of {facts.limits.ack_holes:,} that are persisted"
         yield Found("many_holes", "proved", (), shown)
-    if facts.unread is None or sub.backlog is None or sub.replay is None or facts.held is None or facts.flows:
+    if facts.unread is None or sub.backlog is None or sub.replay is None or facts.held is None or facts.shows_flow:
         return
     missing = sub.backlog - facts.unread - sub.replay - facts.held - (sub.delayed or 0)
     if missing > 0 and facts.waiting:
