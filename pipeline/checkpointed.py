@@ -6,8 +6,8 @@
 
 What is written of an object are the fields that its class declares: those of a NamedTuple or a dataclass, the
 `__slots__` of any other class. The records of arrays are declared where their fields are (`checkpointed_record`). A
-kind has a name of its own, so that a class may be renamed or moved while its objects are on disk. Whoever adds a field
-or a class raises `STATE_VERSION` (replay/checkpoint).
+kind has a name of its own, so that a class may be renamed or moved while its objects are on disk. The version of
+checkpoints is a digest of what is declared (replay/checkpoint/objects.py).
 """
 
 from collections.abc import Callable, Iterable

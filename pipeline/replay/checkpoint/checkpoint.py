@@ -1,27 +1,22 @@
 """The state of a replay at the end of a window, as bytes from which the next window goes on.
 
-It is data: one JSON document and arrays, made of objects whose classes are `checkpointed`. Reading builds nothing else
-and runs nothing. What the numbers in the arrays mean is not checked: a checksum guards them against damage, but not
-against a writer with access to the table of states. The configuration is not in it, because the caller gives it each
-time.
+It is data: objects whose classes are `checkpointed`, written by `objects`. Reading builds nothing else and runs
+nothing. What the numbers in it mean is not checked: a checksum guards them against damage, but not against a writer
+with access to the table of states. The configuration is not in it, because the caller gives it each time.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
-            8 bytes   the length of the document, least byte first
-            document  {"version": `STATE_VERSION`, "selector": null, ...} in JSON (`codec`); null: the selector is that
-                      of the configuration, else it is a `SelectorClaim`
-            arrays    one after the other, integers with the least byte first
+            a line of JSON   {"version": `STATE_VERSION`, "selector": null}; null: the selector is that of the
+                             configuration, else the values of a `SelectorClaim`
+            the objects      as `objects.dumps` writes them
 """
 
 import json
 import zlib
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from dispatch_audit.pipeline.checkpointed import KINDS, RECORDS
 from dispatch_audit.pipeline.errors import StateError
-from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
-from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
+from dispatch_audit.pipeline.replay.checkpoint.objects import dumps, loads, version_of
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
@@ -29,15 +24,12 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, selector_of
 
-STATE_VERSION: Final = 68
-"""The version of checkpoints; raised with every change of the fields that the classes of the replay keep."""
-
 # The modules of `GroupState` import every class and all records that a replay is made of.
-SCHEMA: Final = Schema(KINDS, RECORDS)
+STATE_VERSION: Final = version_of(KINDS, RECORDS)
+"""The version of checkpoints: it differs wherever the classes of the replay keep other fields."""
 
 _WAY_OUT: Final = "audit the log from its beginning"
 _BEGINNING: Final = b"dispatch-audit checkpoint\n"
-_LENGTH_BYTES: Final = 8
 # Room that is free is most of a state, and all zeros or ones.
 _LEVEL: Final = 1
 
@@ -70,11 +62,13 @@ def write_checkpoint(state: GroupState, config: ReplayConfig) -> bytes:
     """
     own = state.subscription.config
     given = _given(own)
-    copy = GroupState(*decode(encode(tuple(state), SCHEMA, given), SCHEMA, given))
+    copy = GroupState(*loads(dumps(tuple(state), given), given))
     copy.subscription.forget()
     copy.producers.forget()
     copy.seen.forget()
-    return _packed(encode(tuple(copy), SCHEMA, given), None if own == config else selector_of(own))
+    head = {"version": STATE_VERSION, "selector": None if own == config else selector_of(own)}
+    text = json.dumps(head, separators=(",", ":")).encode()
+    return _BEGINNING + zlib.compress(b"\n".join((text, dumps(tuple(copy), given))), _LEVEL)
 
 
 def read_checkpoint(payload: bytes, config: ReplayConfig) -> GroupState:
@@ -90,13 +84,23 @@ def read_checkpoint(payload: bytes, config: ReplayConfig) -> GroupState:
     if not payload.startswith(_BEGINNING):
         raise StateError("the state of the window before is no checkpoint, or one of an older version", _WAY_OUT)
     try:
-        encoded = _unpacked(payload)
-        selector = encoded.document["selector"]
-        own = config if selector is None else SelectorClaim(*selector).applied(config)
-        return _checked(decode(encoded, SCHEMA, _given(own)))
-    # A damaged document fails wherever something in it is used.
+        return _read(payload, config)
+    # Damaged bytes fail wherever something in them is used.
     except Exception as error:
         raise StateError(f"the state of the window before cannot be read: {error}", _WAY_OUT) from error
+
+
+def _read(payload: bytes, config: ReplayConfig) -> GroupState:
+    inflater = zlib.decompressobj()
+    text, _, objects = inflater.decompress(memoryview(payload)[len(_BEGINNING) :]).partition(b"\n")
+    if not inflater.eof or inflater.unused_data:
+        raise ValueError("it is shorter or longer than what was written")
+    head = json.loads(text)
+    if head["version"] != STATE_VERSION:
+        raise ValueError(f"it is of version {head['version']}, not {STATE_VERSION}")
+    selector = head["selector"]
+    own = config if selector is None else SelectorClaim(*selector).applied(config)
+    return _checked(loads(objects, _given(own)))
 
 
 def _given(config: ReplayConfig) -> dict[str, object]:
@@ -109,31 +113,3 @@ def _checked(found: Any) -> GroupState:
         if type(value) is not of:
             raise ValueError(f"{type(value).__name__} stands for {of.__name__}")
     return state
-
-
-def _packed(encoded: Encoded, selector: SelectorClaim | None) -> bytes:
-    document = {"version": STATE_VERSION, "selector": selector, **encoded.document}
-    text = json.dumps(document, separators=(",", ":")).encode()
-    compressor = zlib.compressobj(_LEVEL)
-    parts = [_BEGINNING, compressor.compress(len(text).to_bytes(_LENGTH_BYTES, "little") + text)]
-    parts += [compressor.compress(array.view(np.uint8).data) for array in encoded.arrays]
-    return b"".join([*parts, compressor.flush()])
-
-
-def _unpacked(payload: bytes) -> Encoded:
-    inflater = zlib.decompressobj()
-    raw = inflater.decompress(memoryview(payload)[len(_BEGINNING) :])
-    if not inflater.eof or inflater.unused_data:
-        raise ValueError("it is shorter or longer than what was written")
-    text_end = _LENGTH_BYTES + int.from_bytes(raw[:_LENGTH_BYTES], "little")
-    document = json.loads(raw[_LENGTH_BYTES:text_end])
-    if document["version"] != STATE_VERSION:
-        raise ValueError(f"it is of version {document['version']}, not {STATE_VERSION}")
-    described = dtypes_of(document, SCHEMA)
-    if text_end + sum(dtype.itemsize * size for dtype, size in described) != len(raw):
-        raise ValueError("its arrays are shorter or longer than its document says")
-    arrays, at = [], text_end
-    for dtype, size in described:
-        arrays.append(np.frombuffer(raw, dtype, size, at))
-        at += dtype.itemsize * size
-    return Encoded(document, arrays)
