@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from dispatch_audit.pipeline.pages.contract import profiles_page, rules_page
+from dispatch_audit.pipeline.pages.contract import blocking_page, profiles_page, rules_page
 from dispatch_audit.pipeline.pages.json_schemas import manifest_schema, row_schema
 from dispatch_audit.pipeline.pages.settings import settings_page
 from dispatch_audit.pipeline.pages.tables import tables_page
@@ -12,6 +12,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "PROFILES.md": profiles_page,
         "RULES.md": rules_page,
+        "BLOCKING.md": blocking_page,
         "TABLES.md": tables_page,
         "CONFIGURATION.md": settings_page,
         "schema/trace-1.schema.json": manifest_schema,

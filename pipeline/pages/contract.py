@@ -1,4 +1,4 @@
-"""The pages about the contract: profiles and rules."""
+"""The pages about the contract: profiles, rules and causes of waiting."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -7,6 +7,7 @@ from dispatch_audit.pipeline.contract.profile import Profile, profiles
 from dispatch_audit.pipeline.contract.rule import Rule
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.pages.markdown import DOCS, table
+from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES
 
 _PROFILES = """\
 # Profiles
@@ -20,6 +21,9 @@ without profiles as the last of the branch before; the report says so. `-classic
 the profiles whose dispatcher ignores a setting.
 """
 _RULES_BEGIN = "<!-- From here on written by `make docs` from pipeline/contract/rules.py: edit that instead. -->\n"
+_GATES_BEGIN = (
+    "<!-- From here on written by `make docs` from pipeline/replay/blocking/stalls/gates.py: edit that instead. -->\n"
+)
 _RULES_END = "<!-- Up to here. -->\n"
 
 
@@ -77,6 +81,17 @@ def rules_page() -> str:
     )
     specified = table(["rule", "about", "what holds", "found when", "a violation unless", "asked of"], rows)
     return "\n".join([f"{before}{begin}", *specified, f"{end}{after}"])
+
+
+def blocking_page() -> str:
+    """The text of docs/BLOCKING.md: the table of gates generated from their rows, the rest unchanged."""
+    page = (DOCS / "BLOCKING.md").read_text(encoding="utf-8")
+    before, begin, rest = page.partition(_GATES_BEGIN)
+    _, end, after = rest.partition(_RULES_END)
+    assert begin, "docs/BLOCKING.md lacks the line that begins the table of gates"
+    assert end, "docs/BLOCKING.md lacks the line that ends the table of gates"
+    rows = ([gate.cause.word, gate.holds, gate.contract] for gate in GATES)
+    return "\n".join([f"{before}{begin}", *table(["cause", "holds back", "contract"], rows), f"{end}{after}"])
 
 
 def _named(name: str, rule: Rule) -> str:

@@ -7,50 +7,41 @@ from typing import Any
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN, KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
 
-_CLAUSES: Mapping[str, str] = MappingProxyType(
+_CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
     {
+        **{gate.cause.word: gate.because for gate in GATES},
         Cause.NO_PERMITS.word: "{unavailable} had no permits left",
         Cause.UNACKED_LIMIT_CONSUMER.word: (
             "{unavailable} had reached the limit of unacknowledged messages of a consumer"
         ),
-        Cause.NO_OWNER.word: "no consumer owned the hash",
         Cause.NACK_DELAY.word: "a redeliver request had returned them and they were not replayed yet",
-        Cause.RECENTLY_JOINED.word: (
-            "{consumer} had joined recently and got no new entries while {holder} held older ones (known bug F5)"
-        ),
-        Cause.LOOK_AHEAD_LIMIT.word: "the replay queue had reached the look-ahead limit",
-        Cause.UNACKED_LIMIT_SUBSCRIPTION.word: "the subscription had reached its limit of unacknowledged messages",
         Cause.REPLAY_QUEUE.word: "they were read before and were still in the replay queue",
         Cause.DELAYED_DELIVERY.word: "the producer had asked for a delay",
         Cause.NOT_READ_YET.word: "the broker had not read that far yet",
         Cause.OVERDUE.word: "the delay that the producer had asked for was over and the broker did not send them",
         Cause.DRAINING.word: "their hashes were draining from {blocking}",
-        Cause.DRAINING_STUCK.word: "their hashes had drained from {blocking} but were still not sent to the new owner",
         Cause.UNEXPLAINED.word: "of a reason that the trace does not show",
         Cause.DISPATCH_RATE_LIMIT.word: "the dispatch rate was limited{limit}",
-        Cause.ACK_HOLES_LIMIT.word: (
-            "the cursor had more ranges of acknowledged entries than it persists, and the dispatcher pauses until "
-            "acknowledgements close them (dispatcherPauseOnAckStatePersistentEnabled)"
-        ),
     }
 )
 """The clause for each cause, after "because"; the fields in braces are consumers, or the limit in words."""
 
-_CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
+_CLAUSES: Mapping[str, str] = MappingProxyType(
     {
-        **_CLAUSES,
+        **_CLAUSES_OF_ALL,
         Cause.RECENTLY_JOINED.word: (
-            "consumers that had joined recently got no new entries while {holder} held older ones (known bug F5)"
+            "{consumer} had joined recently and got no new entries while {holder} held older ones (known bug F5)"
         ),
     }
 )
-"""The clauses for intervals in which no consumer was sent anything."""
+"""The clauses for intervals of one consumer, or of one hash."""
 
 # The most hashes of a consumer that a sentence names; those that waited most come first.
 _HASHES_MAX = 5

@@ -130,7 +130,7 @@ def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
     """Which entries wait because their consumers joined recently, for certain and perhaps (6.1).
 
     Such a consumer gets nothing new from its position on, and nothing out of replay from the lowest of the positions
-    on. Whether the broker reads on for the others is another question (`stall_causes`).
+    on. Whether the broker reads on for the others is another question (`gates`).
     """
     state, held = situation.state, situation.held_back
     certain: Mask = np.zeros(waiting.slot.size, dtype=np.bool_)

@@ -11,6 +11,8 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     oldest_held_by_all,
     waiters,
 )
+from dispatch_audit.pipeline.replay.blocking.stalls.gates import cause_of
+from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import was_full_until_us
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
     cannot_be_sent,
@@ -21,7 +23,6 @@ from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
     must_be_sent,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import cause_of, was_full_until_us
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, unexplained
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Position

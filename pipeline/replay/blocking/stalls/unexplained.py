@@ -6,9 +6,9 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Waiters, largest, oldest
+from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import may_pause
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import may_pause
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom, waits_for_read
 from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_SLOW_READ, unshown_limit
 from dispatch_audit.pipeline.replay.packing.snapshot import Position

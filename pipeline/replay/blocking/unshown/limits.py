@@ -29,10 +29,10 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 )
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable
 from dispatch_audit.pipeline.replay.blocking.half_full import may_be_half_full, uncounted_of_all
+from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import look_ahead_reached, replay_before
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back, held_up
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.stalls.stall_causes import look_ahead_reached, replay_before
 from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import PAUSE_MAX_US, PERIOD_US
 from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ALIKE
 from dispatch_audit.pipeline.replay.state.marks import Mark
@@ -129,7 +129,7 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
         return UNSHOWN_SUBSCRIPTION
     if not situation.limits.looks_ahead or situation.look_ahead_is_said:
         return ""
-    in_replay = replay_before(situation, stuck, free) if reported.in_replay is None else reported.in_replay
+    in_replay = int(replay_before(situation, stuck, free).min()) if reported.in_replay is None else reported.in_replay
     return UNSHOWN_LOOK_AHEAD if _may_be_too_long(in_replay, reported) else ""
 
 

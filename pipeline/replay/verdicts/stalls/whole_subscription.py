@@ -33,6 +33,9 @@ from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstills import Standstill, standstills
 from dispatch_audit.pipeline.utc import moment
 
+FAILED_READ_US: Final = 15_000_000
+"""A broker tries a read that failed again after this time at least: dispatcherReadFailureBackoffInitialTimeInMs."""
+
 # The symptom in the catalogue of known bugs, by the symptom that rows show.
 _OF_BUGS: Final[Mapping[str, Symptom]] = {
     PARKED_AT_THE_END: "parked_at_the_end",
@@ -159,6 +162,20 @@ def _against(standstill: Standstill, permits_known: bool) -> str:
     return f"{most}{waited} could have been sent{always}{root} and {ready}"
 
 
+def _no_read_pending(stall: Blocked, kind: StallKind) -> str:
+    """What a read that failed has to do with a stall in which none was pending."""
+    lasted_us = stall.span.to_ts - stall.span.from_ts
+    if kind.healed and lasted_us < FAILED_READ_US:
+        return (
+            f"no read was pending, and sending went on after {lasted_us / 1e6:.3f} s: a read that fails explains "
+            f"pauses from {FAILED_READ_US // 1_000_000} s on (dispatcherReadFailureBackoffInitialTimeInMs)"
+        )
+    return (
+        "no read was pending: after one that fails the broker waits from 15 s up to a minute "
+        "(dispatcherReadFailureBackoffInitialTimeInMs), and its log says why it failed"
+    )
+
+
 def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], doubt: str) -> Iterator[str]:
     """The reasons for the verdict on a stall, the known bugs and the doubt among them."""
     kind = kind_of(stall)
@@ -167,10 +184,7 @@ def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], dou
     if stall.blocking != NOBODY:
         yield f"the last dispatch to {context.names.spoken(stall.blocking)} had not reached its connection"
     if kind.symptom == NO_READ_PENDING:
-        yield (
-            "no read was pending: after one that fails the broker waits from 15 s up to a minute "
-            "(dispatcherReadFailureBackoffInitialTimeInMs), and its log says why it failed"
-        )
+        yield _no_read_pending(stall, kind)
     yield from titles(bugs, label)
     if doubt:
         yield doubt
