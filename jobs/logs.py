@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pythonjsonlogger.json import JsonFormatter
 
@@ -14,7 +15,8 @@ from dispatch_audit.pipeline.report.summary import Summary
 
 _log = logging.getLogger(__name__)
 # Not the root logger, to which the bridge to the JVM logs every command.
-_LOGGER = "dispatch_audit"
+LOGGER: Final = "dispatch_audit"
+"""The logger above those of all modules."""
 # ASCII, because names that clients choose may hold any character.
 _FORMATTER = JsonFormatter(
     "{levelname}{message}",
@@ -30,7 +32,7 @@ def json_logs() -> Iterator[None]:
     """Prints the log records of this project to stderr while its body runs; `extra` becomes fields of the object."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_FORMATTER)
-    logger = logging.getLogger(_LOGGER)
+    logger = logging.getLogger(LOGGER)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -113,7 +113,7 @@ def write_reports(
         if report.format == "html":
             _write_pages(spark, summary, report.path)
         else:
-            write_report(report.path, _rendered(report.format, summary, traces, fail_on, text, width))
+            write_report(report.path, rendered_report(report.format, summary, traces, fail_on, text, width))
     if shown == "text":
         print_report(summary, console(width), replace(text, wrote=tuple(_named(summary, of) for of in reports)))
     elif shown == "github":
@@ -122,7 +122,7 @@ def write_reports(
         if page := os.environ.get(_STEP_SUMMARY):
             write_report(Path(page), markdown(summary).encode(), mode="ab")
     else:
-        typer.echo(_rendered(shown, summary, traces, fail_on, text, width))
+        typer.echo(rendered_report(shown, summary, traces, fail_on, text, width))
 
 
 def console(width: int | None = None) -> Console:
@@ -156,7 +156,7 @@ def _named(summary: Summary, report: ReportFile[FileFormat]) -> str:
     return f"{report.path}{pages if report.format == 'html' and len(summary.runs) > 1 else ''}"
 
 
-def _rendered(
+def rendered_report(
     form: TextFormat,
     summary: Summary,
     traces: Sequence[Trace],
@@ -164,17 +164,28 @@ def _rendered(
     shown: ReportOptions,
     width: int | None,
 ) -> bytes:
+    """Returns a report as the bytes of its file; the arguments are those of `write_reports`."""
     if form == "junit":
         return junit_report(summary, fail_on)
     if form == "sarif":
         return sarif_report(summary, traces, code_version()).encode()
     if form == "json":
         return json_summary(summary).encode()
+    # Nothing that differs from audit to audit.
+    return as_text(lambda to_file: print_report(summary, to_file, replace(shown, took="", wrote=())), width).encode()
+
+
+def as_text(show: Callable[[Console], None], width: int | None = None) -> str:
+    """Returns what a function shows on a console, as it is written to a file.
+
+    Args:
+        show: the function.
+        width: columns to wrap at; None: whole lines.
+    """
     text = StringIO()
-    # No colours in a file, even if FORCE_COLOR is set, and nothing that differs from audit to audit.
-    to_file = Console(file=text, force_terminal=False, width=width or WHOLE_LINES)
-    print_report(summary, to_file, replace(shown, took="", wrote=()))
-    return text.getvalue().encode()
+    # No colours in a file, even if FORCE_COLOR is set.
+    show(Console(file=text, force_terminal=False, width=width or WHOLE_LINES))
+    return text.getvalue()
 
 
 def write_report(path: Path, report: bytes, mode: Literal["wb", "ab"] = "wb", kept: str = _IN_THE_TABLES) -> None:

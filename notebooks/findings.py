@@ -31,16 +31,10 @@ def show(table: Any) -> None:
 
 # COMMAND ----------
 
-from dispatch_audit.jobs.session import spark_session
-from dispatch_audit.pipeline.audit import audit
-from dispatch_audit.pipeline.run.request import AuditRequest
-from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.tables.target import parse_target
+import dispatch_audit
 
-session = spark_session("dispatch-audit findings")
 if asked["trace"]:
-    request = AuditRequest((asked["trace"],), asked["target"], asked["profile"] or None, load_settings())
-    audit(session, request, print)
+    dispatch_audit.audit(asked["trace"], out=asked["target"], profile=asked["profile"] or None, progress=print)
 
 # COMMAND ----------
 
@@ -49,28 +43,11 @@ if asked["trace"]:
 
 # COMMAND ----------
 
-target = parse_target(asked["target"])
-newest = target.read(session, "runs").orderBy("started_at_us", ascending=False).first()
-assert newest is not None, f"there is no run in {target}"
-run_key = newest["run_key"]
-
-
-def rows_of(table: str) -> Any:
-    """The rows of the newest run."""
-    return target.read(session, table).where(f"run_key = '{run_key}'")
-
-
-runs = rows_of("runs").select(
-    "order_verdict",
-    "progress",
-    "held_up_seconds",
-    "completeness",
-    "events_in",
-    "events_quarantined",
-    "profile",
-    "inputs",
-)
-show(runs.toPandas())
+newest = dispatch_audit.read_audit(asked["target"])
+runs = newest.pandas("runs")
+shown = ["order_verdict", "progress", "held_up_seconds", "completeness", "events_in", "events_quarantined"]
+show(runs[[*shown, "profile", "inputs"]])
+ended_us = runs["to_ts_us"][0]
 
 # COMMAND ----------
 
@@ -80,8 +57,7 @@ show(runs.toPandas())
 # COMMAND ----------
 
 WEIGHTS = ["violations", "known_bug", "not_provable", "permitted", "info"]
-metrics = rows_of("metrics").select("rule", "checked", *WEIGHTS).groupBy("rule").sum().toPandas().set_index("rule")
-metrics = metrics.rename(columns=lambda name: name.removeprefix("sum(").removesuffix(")")).sort_index()
+metrics = newest.pandas("metrics").groupby("rule")[["checked", *WEIGHTS]].sum().sort_index()
 show(metrics.reset_index())
 
 # COMMAND ----------
@@ -91,9 +67,9 @@ show(metrics.reset_index())
 
 # COMMAND ----------
 
-violations = rows_of("violations").where("severity IN ('violation', 'known_bug')")
-worded = violations.select("rule", "severity", "key", "ts", "what", "against", "why", "remedy")
-show(worded.orderBy("ts").limit(20).toPandas())
+violations = newest.pandas("violations")
+worst = violations[violations["severity"].isin(["violation", "known_bug"])].sort_values("ts").head(20)
+show(worst[["rule", "severity", "key", "ts", "what", "against", "why", "remedy"]])
 
 # COMMAND ----------
 
@@ -107,11 +83,11 @@ from dispatch_audit.pipeline.report.charts.theme import use
 from dispatch_audit.pipeline.report.charts.waiting import waiting_over_time
 
 use("light")
-blocking = rows_of("blocking").drop("root_positions").toPandas()
+blocking = newest.pandas("blocking").drop(columns="root_positions")
 # The scopes of a cause overlap and must not be added up: the one with the most message-seconds counts.
 waited = blocking.groupby(["cause", "scope"])[["message_seconds"]].sum().groupby("cause").max()
 show(waited.reset_index())
-waiting_chart = waiting_over_time(blocking, newest["to_ts_us"])
+waiting_chart = waiting_over_time(blocking, ended_us)
 waiting_chart
 
 # COMMAND ----------
@@ -129,10 +105,10 @@ blockers_chart
 from dispatch_audit.pipeline.report.charts.ownership import ownership_over_time
 
 # Of one subscription: each has a hash space of its own.
-assignments = rows_of("assignments").toPandas()
+assignments = newest.pandas("assignments")
 group = ["topic", "subscription"]
 first = assignments[group].drop_duplicates().head(1)
-ownership_chart = ownership_over_time(assignments.merge(first, on=group), newest["to_ts_us"])
+ownership_chart = ownership_over_time(assignments.merge(first, on=group), ended_us)
 ownership_chart
 
 # COMMAND ----------
@@ -142,14 +118,13 @@ ownership_chart
 
 # COMMAND ----------
 
-hot = rows_of("hot_keys").select(
-    "key", "sticky_hash", "dispatched", "dispatched_share", "unacked_max", "blocked_seconds"
-)
-show(hot.orderBy("dispatched", ascending=False).limit(10).toPandas())
+hot = newest.pandas("hot_keys")
+most = hot.sort_values("dispatched", ascending=False).head(10)
+show(most[["key", "sticky_hash", "dispatched", "dispatched_share", "unacked_max", "blocked_seconds"]])
 
 # COMMAND ----------
 
 from dispatch_audit.pipeline.report.charts.hot_keys import traffic_of_keys
 
-hot_keys_chart = traffic_of_keys(rows_of("hot_keys").toPandas())
+hot_keys_chart = traffic_of_keys(hot)
 hot_keys_chart

@@ -25,6 +25,10 @@ class DispatchAuditError(Exception):
         return f"{message}; {self.way_out}" if self.way_out else message
 
 
+class InternalError(DispatchAuditError):
+    """Raised for what nobody raised on purpose, a fault of the audit; its cause is the original error."""
+
+
 class UsageError(DispatchAuditError):
     """Raised when the arguments, the configuration or a target make no sense; nothing was read or written."""
 

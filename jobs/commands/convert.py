@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from dispatch_audit.jobs.api.preparation import EngineNeeds, session_for, warn_of_unknown_names
 from dispatch_audit.jobs.commands.options import (
     ConfigOption,
     DebugOption,
@@ -14,7 +15,6 @@ from dispatch_audit.jobs.commands.options import (
     QuietOption,
     TracesArgument,
 )
-from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for, warn_of_unknown_names
 from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import load_of
 from dispatch_audit.jobs.progress import shown_stages
@@ -49,7 +49,7 @@ def convert(
 
     Refused rows are kept beside it.
     """
-    with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
+    with errors_on_one_line(debug, log_format, _INTERRUPTED):
         # Imported here, because the other commands need nothing of it.
         from dispatch_audit.pipeline.convert.report import json_conversion, print_conversion  # noqa: PLC0415
         from dispatch_audit.pipeline.convert.request import ConvertRequest, parse_converted  # noqa: PLC0415
@@ -58,7 +58,7 @@ def convert(
         request = ConvertRequest(tuple(traces), to, form, replace, profile, load_settings(config))
         target, opened = parse_converted(to, form).target, open_traces(traces, profile)
         refuse_target_in_trace(target, opened, "--to")
-        warn_of_unknown_names(opened, stderr)
+        warn_of_unknown_names(opened)
         needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")

@@ -1,24 +1,13 @@
 """`dispatch-audit diagnose`: says from the statistics of a broker who holds a subscription up."""
 
-import sys
-from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
-from rich.console import Console
 
+from dispatch_audit.jobs.api.diagnose import diagnose as run_diagnosis
 from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption
-from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
-from dispatch_audit.jobs.engines.choice import EngineOption
-from dispatch_audit.jobs.engines.delta import needs_delta
-from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.reports import console, parse_reports, write_report
 from dispatch_audit.jobs.stderr import errors_on_one_line
-from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
-from dispatch_audit.pipeline.tables.target import parse_target
-
-if TYPE_CHECKING:
-    from dispatch_audit.pipeline.statistics.diagnose import Result
 
 _FileFormat = Literal["text", "json", "html"]
 _FILE_FORMATS: Final[tuple[_FileFormat, ...]] = ("text", "json", "html")
@@ -80,61 +69,12 @@ def diagnose(
     It also says what is certain of that, and what would decide the rest.
     """
     with errors_on_one_line(debug, log_format, _INTERRUPTED):
-        # Imported here, because the other commands need nothing of it.
-        from dispatch_audit.pipeline.statistics.diagnose import diagnose as run_diagnosis  # noqa: PLC0415
-        from dispatch_audit.pipeline.statistics.files import inputs_of  # noqa: PLC0415
-
         reports = parse_reports(report or (), _FILE_FORMATS)
-        if out is not None:
-            parse_target(out)
-        result = run_diagnosis(inputs_of(files, sys.stdin.buffer), version)
+        result = run_diagnosis(files, version=version, fail_on=fail_on, out=out, engine=engine, debug=debug)
         for one in reports:
-            write_report(one.path, f"{_rendered(one.format, result, show)}\n".encode(), kept=_KEPT)
-        if out is not None:
-            _write_table(result, out, engine, debug)
+            write_report(one.path, f"{result.report(one.format, show=show)}\n".encode(), kept=_KEPT)
         if report_format == "json":
-            typer.echo(_rendered("json", result, show))
+            typer.echo(result.report("json"))
         else:
-            _print(result, console(), show)
-        raise typer.Exit(1 if _fails(result, fail_on) else 0)
-
-
-def _print(result: "Result", to: Console, show: int) -> None:
-    # Imported here, because the other commands need nothing of it.
-    from dispatch_audit.pipeline.statistics.output.text import print_diagnoses  # noqa: PLC0415
-
-    print_diagnoses(result, to, show)
-
-
-def _rendered(form: _FileFormat, result: "Result", show: int) -> str:
-    if form == "json":
-        # Imported here, because the other commands need nothing of it.
-        from dispatch_audit.pipeline.statistics.output.as_json import json_diagnoses  # noqa: PLC0415
-
-        return json_diagnoses(result)
-    if form == "html":
-        # Imported here: the library of the charts, whose look the page has, takes 0.4 s.
-        from dispatch_audit.pipeline.statistics.output.page import page_of  # noqa: PLC0415
-
-        return page_of(result)
-    text = StringIO()
-    # No colours in a file, even if FORCE_COLOR is set.
-    _print(result, Console(file=text, force_terminal=False, width=WHOLE_LINES), show)
-    return text.getvalue().rstrip("\n")
-
-
-def _write_table(result: "Result", out: str, engine: EngineOption, debug: bool) -> None:
-    # Imported here, because few diagnoses are kept, and Delta takes half a second.
-    from dispatch_audit.pipeline.statistics.output.table import write_diagnoses  # noqa: PLC0415
-
-    target = parse_target(out)
-    needs, spark = EngineNeeds(Load.BRIEF, needs_delta(target, ())), None
-    if not target.local:
-        spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.statistics.output.table")
-    write_diagnoses(result, target, spark)
-
-
-def _fails(result: "Result", fail_on: str) -> bool:
-    if fail_on == "compatible":
-        return any(diagnosis.certainty is not None for diagnosis in result.diagnoses)
-    return fail_on == "proved" and result.is_alarm
+            result.print_to(console(), show)
+        raise typer.Exit(1 if result.failed else 0)

@@ -1,15 +1,12 @@
 """Arguments and options that several commands take."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from dispatch_audit.jobs.engines.choice import EngineOption
 from dispatch_audit.jobs.stderr import LogFormat
-
-DEFAULT_TARGET: Final = "dispatch-audit-tables"
-"""Where the tables of an audit go, and where other commands look for them, unless a call says otherwise."""
 
 TracesArgument = Annotated[
     list[str],

@@ -1,5 +1,6 @@
 """`dispatch-audit record-stats`: records the statistics of subscriptions from the admin API of a broker."""
 
+import logging
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dispatch_audit.recording.admin.admin_api import Access, AdminApi, AdminError
     from dispatch_audit.recording.admin.poll import Plan, Polled
 
+_log = logging.getLogger(__name__)
 _INTERRUPTED: Final = "interrupted before the first answer; nothing was recorded"
 _TOKEN: Final = "PULSAR_TOKEN"
 
@@ -124,8 +126,8 @@ def record_stats(
         )
         names = (topic or [], namespace or [], subscription or [])
         plan = Plan(*names, interval, count, duration, in_flight, addresses=not without_addresses)
-        with renewed_line(not quiet, stderr.warning) as shown:
-            polled = _record(access, plan, out, stderr.warning, lambda done: shown(_line(done)))
+        with renewed_line(not quiet, _log.warning) as shown:
+            polled = _record(access, plan, out, _log.warning, lambda done: shown(_line(done)))
         if not polled.rows and polled.stopped:
             raise typer.Exit(stderr.error(_INTERRUPTED, INTERRUPTED))
         if not polled.rows:

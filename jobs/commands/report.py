@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 
-from dispatch_audit.jobs.commands.options import DEFAULT_TARGET, DebugOption, EngineChoice
-from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
-from dispatch_audit.jobs.engines.load import Load
+from dispatch_audit.jobs.api.arguments import DEFAULT_TARGET
+from dispatch_audit.jobs.api.audit import read_audit
+from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice
 from dispatch_audit.jobs.reports import check_writable
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.tables.target import parse_target
 
 
 def report(
@@ -30,17 +29,7 @@ def report(
     """
     with errors_on_one_line(debug, "text"):
         check_writable(out)
-        parsed = parse_target(target)
-        # Imported here: a call with wrong arguments should not wait for the library of the charts.
-        from dispatch_audit.pipeline.report.page.build import page_of_run  # noqa: PLC0415
-        from dispatch_audit.pipeline.report.runs import chosen_run  # noqa: PLC0415
-        from dispatch_audit.pipeline.tables.way import tables_of  # noqa: PLC0415
-
-        spark = None
-        if not parsed.local:
-            needs = EngineNeeds(Load.CHUNKS, delta=True)
-            spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.report.query")
-        page = page_of_run(spark, target, chosen_run(tables_of(spark, parsed), run))
+        page = read_audit(target, run=run, engine=engine, debug=debug).report("html")
         try:
             out.write_bytes(page.encode())
         except OSError as error:

@@ -1,10 +1,12 @@
 """`dispatch-audit simulate`: what a dispatcher would do with recorded or described traffic, as a trace."""
 
+import logging
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dispatch_audit.jobs.api.preparation import needs_of, session_for, traces_in, warn_of_unknown_names
 from dispatch_audit.jobs.commands.options import (
     DebugOption,
     EngineChoice,
@@ -12,13 +14,14 @@ from dispatch_audit.jobs.commands.options import (
     QuietOption,
     TrafficArgument,
 )
-from dispatch_audit.jobs.commands.preparation import needs_of, session_for, traces_in, warn_of_unknown_names
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.reports import console
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.profile import refuse_version
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.simulate.policies.policy_names import POLICIES
+
+_log = logging.getLogger(__name__)
 
 
 def simulate(
@@ -52,7 +55,7 @@ def simulate(
 
     It writes what the dispatcher did as a trace for `audit`.
     """
-    with errors_on_one_line(debug, log_format) as stderr:
+    with errors_on_one_line(debug, log_format):
         # Imported here, because it takes a second, which commands that read no trace need not wait.
         from dispatch_audit.pipeline.simulate.setting_names import (  # noqa: PLC0415
             refuse_settings,
@@ -66,7 +69,7 @@ def simulate(
         if version is not None:
             refuse_version(version)
         source = opened(traffic)
-        warn_of_unknown_names(traces_in(source), stderr)
+        warn_of_unknown_names(traces_in(source))
         recorded_version, recorded_settings = broker_of(source)
         setup = setup_for(
             version or recorded_version,
@@ -77,7 +80,7 @@ def simulate(
             stats_us=round(stats_interval * 1_000_000),
         )
         for sentence in without_effect(given, setup):
-            stderr.warning(sentence)
+            _log.warning(sentence)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
             needs = needs_of(source)
@@ -92,7 +95,7 @@ def simulate(
             begin("simulate")
             measured = run(spark, taken.work, setup, out)
         for reason in taken.left_out:
-            stderr.warning(reason)
+            _log.warning(reason)
         # Imported here, because a call with wrong arguments should not wait for it.
         from dispatch_audit.pipeline.simulate.comparison.simulation_text import print_simulation  # noqa: PLC0415
 

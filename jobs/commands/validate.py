@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from dispatch_audit.jobs.api.preparation import parsed_request, session_for
 from dispatch_audit.jobs.commands.options import (
     ConfigOption,
     DebugOption,
@@ -14,7 +15,6 @@ from dispatch_audit.jobs.commands.options import (
     QuietOption,
     TracesArgument,
 )
-from dispatch_audit.jobs.commands.preparation import parsed_request, session_for
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import TraceError
@@ -43,7 +43,7 @@ def validate(
     It writes no tables.
     """
     with errors_on_one_line(debug, log_format) as stderr:
-        request, needs = parsed_request(traces, "", profile, config, stderr)
+        request, needs = parsed_request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
             spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.validation")

@@ -7,6 +7,7 @@ Spark. Both follow the protocol of Delta, so that each reads and continues what 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.tables.rows import TableRows
@@ -59,6 +60,13 @@ class Tables(Protocol):
 
         The SQL must mean the same to Spark and to DataFusion: name the place of NULL in an order, and do not name
         columns with capitals.
+        """
+
+    def arrow(self, table: TableSchema, run_keys: Sequence[str]) -> pa.Table:
+        """Returns the rows of some runs as Arrow, of `table.stored_arrow_schema`; columns that it lacks are null.
+
+        Raises:
+            UsageError: the table cannot be read.
         """
 
     def frame(self, table_name: str, columns: Sequence[str], run_key: str) -> DataFrame:

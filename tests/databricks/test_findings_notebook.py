@@ -8,8 +8,6 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dispatch_audit.pipeline.report.query import summarise
-
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "findings.py"
 CELL = "# COMMAND ----------"
@@ -63,8 +61,8 @@ def test_a_checkout_audits_a_sample_and_draws_what_it_found(in_a_checkout: dict[
     assert drawn(in_a_checkout["hot_keys_chart"])[0]["label"].startswith("key-0 ")
 
 
-def test_waiting_is_added_up_as_in_the_report(in_a_checkout: dict[str, Any], spark: SparkSession) -> None:
-    summary = summarise(spark, in_a_checkout["asked"]["target"], [in_a_checkout["run_key"]])
+def test_waiting_is_added_up_as_in_the_report(in_a_checkout: dict[str, Any]) -> None:
+    summary = in_a_checkout["newest"].summary
     reported = {cause.cause: cause.message_seconds for cause in summary.causes}
     assert in_a_checkout["waited"]["message_seconds"].to_dict() == pytest.approx(reported)
 
@@ -76,6 +74,6 @@ def test_on_databricks_widgets_say_which_tables_are_shown(in_a_checkout: dict[st
     widgets = types.SimpleNamespace(text=lambda name, default: made.append(name), get=values.__getitem__)
     returned = run(dbutils=types.SimpleNamespace(widgets=widgets), display=shown.append)
     assert made == ["trace", "target", "profile"]
-    assert returned["run_key"] == in_a_checkout["run_key"]
+    assert returned["newest"].run_keys == in_a_checkout["newest"].run_keys
     assert len(shown) == 5
     assert all(isinstance(table, pd.DataFrame) and len(table) for table in shown)

@@ -13,7 +13,7 @@ from embedded_commands import EmbeddedCommands
 from outline import Outline
 from pyspark.sql import SparkSession
 
-from dispatch_audit.jobs.commands.preparation import needs_of
+from dispatch_audit.jobs.api.preparation import needs_of
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.pipeline.simulate.judge import batches_of
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation

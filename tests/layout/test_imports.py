@@ -20,6 +20,7 @@ ROOMS = (
     "dispatch_audit.jobs.program",
     "dispatch_audit.jobs.cli",
     "dispatch_audit.jobs.commands",
+    "dispatch_audit.jobs.api",
     "dispatch_audit.jobs",
     "dispatch_audit.jobs.engines",
     "dispatch_audit.pipeline.audit",

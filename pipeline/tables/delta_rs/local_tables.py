@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.tables.rows import ArrowRows, TableRows
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
-from dispatch_audit.pipeline.tables.tables import ConflictError, of_run
+from dispatch_audit.pipeline.tables.tables import ConflictError, of_run, of_runs
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.trace.sources import glob_of
 
@@ -96,15 +96,23 @@ class LocalTables:
 
     def query(self, table_name: str, select: str, rest: str = "") -> list[dict[str, Any]]:
         """Returns the rows of a query, by name of the column."""
+        return self._found(table_name, select, rest).to_pylist()  # type: ignore[no-any-return]  # Arrow has no stubs
+
+    def arrow(self, table: TableSchema, run_keys: Sequence[str]) -> pa.Table:
+        """Returns the rows of some runs as Arrow."""
+        held = self.columns(table.name) or {}
+        names = (name if name in held else f"NULL AS {name}" for name in table.stored_arrow_schema.names)
+        return self._found(table.name, ", ".join(names), f"WHERE {of_runs(run_keys)}").cast(table.stored_arrow_schema)
+
+    def _found(self, table_name: str, select: str, rest: str) -> pa.Table:
         found = QueryBuilder().register(table_name, self._opened(table_name))
         try:
             # Not `pa.table`, which imports pandas: 0.3 s.
-            rows = pa.RecordBatchReader.from_stream(
+            return pa.RecordBatchReader.from_stream(
                 found.execute(f"SELECT {select} FROM {table_name} {rest}")
             ).read_all()
         except (DeltaError, OSError) as error:
             raise self._unreadable(table_name, error) from error
-        return rows.to_pylist()  # type: ignore[no-any-return]  # Arrow has no stubs
 
     def frame(self, table_name: str, columns: Sequence[str], run_key: str) -> DataFrame:
         """Returns the rows of a run; workers read the files of the table."""

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from delta import exceptions as conflicts
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
@@ -15,7 +16,7 @@ from dispatch_audit.pipeline.spark_errors import reason_of
 from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
-from dispatch_audit.pipeline.tables.tables import ConflictError, is_held, of_run
+from dispatch_audit.pipeline.tables.tables import ConflictError, every_column, is_held, of_run, of_runs
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.through_spark.spark_staging import SparkStaging
@@ -89,6 +90,16 @@ class SparkTables:
         """Returns the rows of a query, by name of the column."""
         found = self.spark.sql(f"SELECT {select} FROM {self.target.identifier(table_name)} {rest}")
         return [row.asDict(recursive=True) for row in found.collect()]
+
+    def arrow(self, table: TableSchema, run_keys: Sequence[str]) -> pa.Table:
+        """Returns the rows of some runs as Arrow."""
+        rows = self.query(table.name, every_column(self, table.name), f"WHERE {of_runs(run_keys)}")
+        written = pa.Table.from_pylist(rows, pa.schema([*table.arrow_schema, pa.field(RUN_KEY, pa.string())]))
+        # Microseconds, because a timestamp that is collected has the time zone of the session.
+        stored = table.stored_arrow_schema
+        found = zip(table.columns, stored, strict=True)
+        columns = [written[column.derived_from or column.name].cast(field.type) for column, field in found]
+        return pa.table(columns, schema=stored)
 
     def frame(self, table_name: str, columns: Sequence[str], run_key: str) -> DataFrame:
         """Returns the rows of a run for Spark's workers."""

@@ -1,9 +1,10 @@
-"""What commands do before they read a trace: check the arguments, and start an engine."""
+"""What calls do before they read a trace: check the arguments, and start an engine."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -11,8 +12,8 @@ from dispatch_audit.jobs.engines.choice import EngineOption
 from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import Load, load_of
 from dispatch_audit.jobs.interruption import handler_kept
-from dispatch_audit.jobs.stderr import NAME, Stderr
 from dispatch_audit.pipeline.contract.profile import profile_named
+from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
 from dispatch_audit.pipeline.settings import load_settings
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from dispatch_audit.pipeline.simulate.traffic import Source
 
 
+_log = logging.getLogger(__name__)
+_APP: Final = "dispatch-audit"
+
+
 class EngineNeeds(NamedTuple):
     """What an engine has to be prepared for: the load of the traces, and whether Spark needs Delta Lake."""
 
@@ -34,7 +39,7 @@ class EngineNeeds(NamedTuple):
 
 
 def parsed_request(
-    traces: Sequence[str], out: str, profile: str | None, config: Path | None, stderr: Stderr
+    traces: Sequence[str], out: str, profile: str | None, config: Path | None
 ) -> tuple[AuditRequest, EngineNeeds]:
     """Returns the request, checked as far as possible without an engine, and what it needs of one.
 
@@ -48,16 +53,16 @@ def parsed_request(
     opened = open_traces(traces, profile, unusable=[])
     if target is not None:
         refuse_target_in_trace(target, opened)
-    warn_of_unknown_names(opened, stderr)
+    warn_of_unknown_names(opened)
     needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
     return AuditRequest(tuple(traces), out, profile, settings), needs
 
 
-def warn_of_unknown_names(traces: Iterable[Trace], stderr: Stderr) -> None:
-    """Writes a warning for each unknown name in a `trace.json`."""
+def warn_of_unknown_names(traces: Iterable[Trace]) -> None:
+    """Logs a warning for each unknown name in a `trace.json`."""
     for trace in traces:
         for sentence in trace.manifest.unknown_names:
-            stderr.warning(f"{trace.path}, {FILE_NAME}: {sentence}")
+            _log.warning("%s, %s: %s", trace.path, FILE_NAME, sentence)
 
 
 def traces_in(source: "Source") -> list[Trace]:
@@ -73,15 +78,37 @@ def needs_of(source: "Source") -> EngineNeeds:
     return EngineNeeds(Load.CHUNKS if load is Load.BRIEF else load, needs_delta(None, traces))
 
 
-def session_for(engine: EngineOption, needs: EngineNeeds, debug: bool, *, meanwhile_import: str) -> SparkSession:
+def session_for(
+    engine: EngineOption,
+    needs: EngineNeeds,
+    debug: bool,
+    *,
+    meanwhile_import: str,
+    given: SparkSession | None = None,
+) -> SparkSession:
     """Returns the session; imports a module while the engine starts.
 
     Importing the compiler of the replay takes half a second, which a call with wrong arguments should not wait for.
+
+    Args:
+        engine: the engine to start.
+        needs: what it is prepared for.
+        debug: whether to show its output.
+        meanwhile_import: the module.
+        given: a session that the caller has, and that is taken as it is.
+
+    Raises:
+        UsageError: the engine does not start, or a session was given and an engine was asked for.
     """
+    if given is not None:
+        if engine != "auto":
+            raise UsageError("spark= is a session on its own engine, and takes no engine=", "leave one of them out")
+        import_module(meanwhile_import)
+        return given
     from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - an engine is needed from here on only
 
     def start() -> SparkSession:
-        return spark_session(NAME, quiet=not debug, load=needs.load, engine=engine, delta=needs.delta)
+        return spark_session(_APP, quiet=not debug, load=needs.load, engine=engine, delta=needs.delta)
 
     with handler_kept():
         session, _ = both(start, lambda: import_module(meanwhile_import))
