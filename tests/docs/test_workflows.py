@@ -1,5 +1,6 @@
 """The workflows, as far as they can be checked without GitHub."""
 
+import os
 import re
 import subprocess
 import sys
@@ -82,3 +83,46 @@ def test_the_workflow_to_copy_needs_no_java() -> None:
     assert "--engine embedded" in shell
     assert "pip install '.[embedded]'" in shell
     assert not any("java" in step.get("uses", "") for step in steps(audit))
+
+
+ACTION = ROOT / "action.yml"
+TEMPLATE = ROOT / "templates" / "dispatch-audit.yml"
+
+
+def schema_errors(schema: str, file: Path) -> str:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_the_action_and_the_template_are_what_their_systems_call_so(tmp_path: Path) -> None:
+    assert schema_errors("vendor.github-actions", ACTION) == ""
+    _, job = TEMPLATE.read_text().split("\n---\n")
+    (tmp_path / "gitlab-ci.yml").write_text(job)
+    assert schema_errors("vendor.gitlab-ci", tmp_path / "gitlab-ci.yml") == ""
+
+
+@pytest.mark.e2e
+def test_the_shell_of_the_action_audits(tmp_path: Path) -> None:
+    action = read(ACTION)
+    audit = action["runs"]["steps"][-1]
+    assert not any("${{" in step.get("run", "") for step in action["runs"]["steps"])
+    assert set(audit["env"].values()) == {f"${{{{ inputs.{name} }}}}" for name in action["inputs"]}
+    given = {name: value.get("default", "") for name, value in action["inputs"].items()}
+    given |= {"traces": f"{ROOT / 'data' / 'samples' / 'join-leave-4.0.8'}\n"}
+    env = {name: given[value.split()[1].removeprefix("inputs.")] for name, value in audit["env"].items()}
+    programs = tmp_path / "dispatch-audit"
+    programs.mkdir()
+    (programs / "bin").symlink_to(Path(sys.executable).parent)
+    env |= {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), "PYTHONPATH": str(ROOT), "HOME": str(Path.home())}
+    done = subprocess.run(
+        ["bash", "-e", "-c", audit["run"]], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("::error file=")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "audit-tables",
+        "dispatch-audit",
+        "dispatch-audit.sarif",
+        "dispatch-audit.xml",
+    }

@@ -19,6 +19,7 @@ ROOMS = (
     "dispatch_audit.jobs.nightly_audit",
     "dispatch_audit.jobs.program",
     "dispatch_audit.jobs.cli",
+    "dispatch_audit.jobs.pytest_plugin",
     "dispatch_audit.jobs.commands",
     "dispatch_audit.jobs.api",
     "dispatch_audit.jobs",
