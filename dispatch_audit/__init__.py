@@ -45,23 +45,23 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Audit": "jobs.api.audit_result",
-    "Comparison": "jobs.api.what_if",
-    "Diagnoses": "jobs.api.diagnose",
-    "Explained": "jobs.api.explain",
-    "Finding": "pipeline.report.summary",
-    "audit": "jobs.api.audit",
-    "diagnose": "jobs.api.diagnose",
-    "explain": "jobs.api.explain",
-    "read_audit": "jobs.api.audit",
-    "what_if": "jobs.api.what_if",
+    "Audit": "dispatch_audit.jobs.api.audit_result",
+    "Comparison": "dispatch_audit.jobs.api.what_if",
+    "Diagnoses": "dispatch_audit.jobs.api.diagnose",
+    "Explained": "dispatch_audit.jobs.api.explain",
+    "Finding": "dispatch_audit.pipeline.report.summary",
+    "audit": "dispatch_audit.jobs.api.audit",
+    "diagnose": "dispatch_audit.jobs.api.diagnose",
+    "explain": "dispatch_audit.jobs.api.explain",
+    "read_audit": "dispatch_audit.jobs.api.audit",
+    "what_if": "dispatch_audit.jobs.api.what_if",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'pipeline.errors')}"), name)
+    return getattr(import_module(_MODULES.get(name, "dispatch_audit.pipeline.errors")), name)
 
 
 def __dir__() -> list[str]:
