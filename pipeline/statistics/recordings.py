@@ -37,7 +37,7 @@ class Snapshots:
         read, consumers = Reader(), _consumers_of(row["snapshot"])
         for one in consumers:
             if _RANGES not in one and (number := read.integer(one, "consumer")) in known:
-                one[_RANGES] = known[number]
+                one[_RANGES] = _ranges_after(known[number], one)
         self._ranges[group] = {read.integer(one, "consumer"): one[_RANGES] for one in consumers if _RANGES in one}
         self._rows.setdefault(group, deque(maxlen=ROWS_MAX)).append(row)
 
@@ -49,6 +49,14 @@ class Snapshots:
                 at_ms = None if ts_us is None else Reader().moment({"at": ts_us // 1000}, "at")
                 clock = UNKNOWN if at_ms is None else Clock(at_ms, "content", exact=True)
                 yield _topic_of(topic, name, row["snapshot"]), clock
+
+
+def _ranges_after(before: Any, consumer: Json) -> Any:
+    """The ranges of a consumer that names only what came and what went since the snapshot before."""
+    added, removed = (consumer.get(f"{_RANGES}_{name}") or [] for name in ("added", "removed"))
+    if not all(isinstance(ranges, list) for ranges in (before, added, removed)):
+        return before
+    return [found for found in before if found not in removed] + added
 
 
 def _topic_of(topic: str, name: str, snapshot: Json) -> Topic:

@@ -69,6 +69,14 @@ class RecordingBroker:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == f"{file}\n"
 
+    def block(self, topic: str, milliseconds: int) -> None:
+        """Lets the broker keep the locks of the dispatchers of a topic for some time; returns when it has them."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"block {topic} {milliseconds}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == f"{milliseconds}\n"
+
     def metric(self, name: str) -> int:
         """A metric of the recorder, as the broker's Prometheus endpoint has it."""
         with urlopen(f"{self.admin_url}/metrics/", timeout=30) as response:

@@ -5,7 +5,7 @@ They travel as JSON beside the packed events, because there are few of them and 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -22,6 +22,7 @@ The state of an earlier moment is gone, so that a snapshot whose row comes later
 """
 
 Position = tuple[int, int]
+NO_RANGES: Final[frozenset[tuple[int, int]]] = frozenset()
 
 
 class StatsRow(NamedTuple):
@@ -40,12 +41,15 @@ class ConsumerSnapshot(NamedTuple):
         consumer: its number in the trace.
         permits: `availablePermits`, in messages.
         unacked: `unackedMessages`.
-        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`OmittedRanges`).
+        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`OmittedRanges`), but for `added`
+            and `removed`.
         draining: pending entries by draining hash (`drainingHashes`).
         refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
         cleared: `drainingHashesClearedTotal`, how many draining hashes of it were cleared since it connected.
         joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.
         name: `consumerName`.
+        added: ranges that it did not have in the snapshot before.
+        removed: ranges that it had there, and has no more.
     """
 
     consumer: int
@@ -57,6 +61,16 @@ class ConsumerSnapshot(NamedTuple):
     cleared: int | None
     joined_at: Position | None
     name: str | None = None
+    added: frozenset[tuple[int, int]] = NO_RANGES
+    removed: frozenset[tuple[int, int]] = NO_RANGES
+
+    def ranges_after(self, before: frozenset[tuple[int, int]] | None) -> frozenset[tuple[int, int]] | None:
+        """Its ranges, given those in the snapshot before; None: they are not known."""
+        if self.ranges is not None:
+            return self.ranges
+        if before is None or not (self.added or self.removed):
+            return before
+        return (before - self.removed) | self.added
 
 
 @checkpointed("snapshot")
@@ -158,10 +172,16 @@ def _consumer(values: Mapping[str, Any]) -> ConsumerSnapshot:
         _or(values.get("consumer"), -1),
         values.get("available_permits"),
         values.get("unacked_messages"),
-        None if ranges is None else frozenset((start, end) for start, end in ranges),
+        None if ranges is None else _ranges(ranges),
         None if draining is None else {d["hash"]: _or(d.get("unacked_messages"), 0) for d in draining},
         {d["hash"]: d["blocked_attempts"] for d in draining or () if d.get("blocked_attempts") is not None},
         values.get("draining_hashes_cleared_total"),
         parsed_position(values.get("read_position_when_joining")),
         values.get("consumer_name"),
+        _ranges(values.get("key_hash_ranges_added") or ()),
+        _ranges(values.get("key_hash_ranges_removed") or ()),
     )
+
+
+def _ranges(pairs: Sequence[Sequence[int]]) -> frozenset[tuple[int, int]]:
+    return frozenset((start, end) for start, end in pairs) if pairs else NO_RANGES

@@ -1,6 +1,7 @@
 """The assignment that snapshots of the broker report: the consumers and their ranges, between two rows.
 
-A snapshot may leave out ranges that equal those of the snapshot before (TRACE_FORMAT, `key_hash_ranges`).
+A snapshot may leave out ranges that equal those of the snapshot before, or name only what has changed (TRACE_FORMAT,
+`key_hash_ranges`).
 """
 
 from typing import NamedTuple
@@ -46,7 +47,7 @@ def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
 
 @checkpointed("latest_ranges")
 class OmittedRanges:
-    """Fills in the ranges that snapshots leave out because they equal those of the snapshot before.
+    """Fills in the ranges that snapshots leave out because they follow from those of the snapshot before.
 
     Two threads of a recorder may take snapshots at about the same time and write them in the other order. So ranges are
     filled in only for the same set of consumers: a join or leave in between changes the ranges.
@@ -59,11 +60,13 @@ class OmittedRanges:
 
     def filled(self, snapshot: Snapshot) -> Snapshot:
         """Takes the next snapshot; returns it with the ranges that it leaves out, as far as they are known."""
-        has_ranges = any(consumer.ranges is not None for consumer in snapshot.consumers)
+        has_ranges = any(c.ranges is not None or c.added or c.removed for c in snapshot.consumers)
         if not has_ranges and self._ranges.keys() != {consumer.consumer for consumer in snapshot.consumers}:
             return snapshot
         consumers = tuple(
-            consumer._replace(ranges=self._ranges.get(consumer.consumer)) if consumer.ranges is None else consumer
+            consumer._replace(ranges=consumer.ranges_after(self._ranges.get(consumer.consumer)))
+            if consumer.ranges is None
+            else consumer
             for consumer in snapshot.consumers
         )
         # A consumer that is not listed is gone, and returns with another number.

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_position, parsed_snapshot
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import OmittedRanges
 
 
 def _parsed(**values: object) -> Snapshot:
@@ -77,3 +78,21 @@ def test_nothing_drains_is_not_the_same_as_nothing_was_said() -> None:
     values = _parsed(consumers=[{"consumer": 1}, {"consumer": 2, "draining_hashes": [], "key_hash_ranges": []}])
     assert [consumer.draining for consumer in values.consumers] == [None, {}]
     assert [consumer.ranges for consumer in values.consumers] == [None, frozenset()]
+
+
+def test_ranges_that_came_and_went_are_put_onto_those_of_the_snapshot_before() -> None:
+    latest = OmittedRanges()
+
+    def ranges_of(seq: int, *consumers: dict[str, object]) -> list[list[tuple[int, int]] | None]:
+        found = latest.filled(parsed_snapshot(StatsRow(seq, 0, json.dumps({"consumers": list(consumers)}))))
+        return [None if consumer.ranges is None else sorted(consumer.ranges) for consumer in found.consumers]
+
+    all_of_one = {"consumer": 1, "key_hash_ranges": [[0, 9], [20, 29]]}
+    assert ranges_of(1, all_of_one) == [[(0, 9), (20, 29)]]
+    changed = {"consumer": 1, "key_hash_ranges_removed": [[20, 29]], "key_hash_ranges_added": [[20, 24]]}
+    joined = {"consumer": 2, "key_hash_ranges": [[25, 29]]}
+    assert ranges_of(2, changed, joined) == [[(0, 9), (20, 24)], [(25, 29)]]
+    assert ranges_of(3, {"consumer": 1}, {"consumer": 2}) == [[(0, 9), (20, 24)], [(25, 29)]]
+    # What came and went says nothing of a consumer whose ranges are not known.
+    latest = OmittedRanges()
+    assert ranges_of(4, changed) == [None]

@@ -37,6 +37,7 @@ final class BrokerFeatures {
 
     /** Fields of a snapshot, each with the member of the broker that has its value. */
     static final Map<String, Member> OF_DISPATCHER = new LinkedHashMap<>();
+    static final Map<String, Member> OF_FILTERS = new LinkedHashMap<>();
     static final Map<String, Member> OF_CURSOR = new LinkedHashMap<>();
     static final Map<String, Member> OF_CONSUMER = new LinkedHashMap<>();
     static final Map<String, Member> OF_CONSUMER_STATS = new LinkedHashMap<>();
@@ -53,6 +54,11 @@ final class BrokerFeatures {
                 Member.of(PERSISTENT, "isHavePendingRead", "havePendingRead"));
         OF_DISPATCHER.put("subscription_have_pending_replay_read",
                 Member.of(PERSISTENT, "isHavePendingReplayRead", "havePendingReplayRead"));
+
+        OF_FILTERS.put("filter_processed_msg_count", Member.of(Dispatcher.class, "getFilterProcessedMsgCount"));
+        OF_FILTERS.put("filter_accepted_msg_count", Member.of(Dispatcher.class, "getFilterAcceptedMsgCount"));
+        OF_FILTERS.put("filter_rejected_msg_count", Member.of(Dispatcher.class, "getFilterRejectedMsgCount"));
+        OF_FILTERS.put("filter_rescheduled_msg_count", Member.of(Dispatcher.class, "getFilterRescheduledMsgCount"));
 
         OF_CURSOR.put("read_position", Member.of(ManagedCursor.class, "getReadPosition"));
         OF_CURSOR.put("mark_delete_position", Member.of(ManagedCursor.class, "getMarkDeletedPosition"));
@@ -104,7 +110,7 @@ final class BrokerFeatures {
     /** Fields of the trace that this broker has no value for. */
     static List<String> missing() {
         return Stream.concat(
-                Stream.of(OF_DISPATCHER, OF_CURSOR, OF_CONSUMER, OF_CONSUMER_STATS).flatMap(fields -> fields.entrySet().stream()),
+                Stream.of(OF_DISPATCHER, OF_FILTERS, OF_CURSOR, OF_CONSUMER, OF_CONSUMER_STATS).flatMap(fields -> fields.entrySet().stream()),
                 Map.of("key_hash_ranges", RANGES, "consumers_after_mark_delete_position", RECENTLY_JOINED,
                         "draining_hashes", DRAINING_HASHES).entrySet().stream())
                 .filter(field -> !field.getValue().exists()).map(Map.Entry::getKey).sorted().toList();

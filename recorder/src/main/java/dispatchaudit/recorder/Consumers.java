@@ -76,6 +76,11 @@ final class Consumers {
         return consumer == null ? null : of(consumer);
     }
 
+    /** Whether a consumer was ever recorded. */
+    boolean hadAny() {
+        return lastNumber.get() > 0;
+    }
+
     /** The subscriptions that had a consumer since they were loaded. */
     Collection<RecordedSubscription> subscriptions() {
         return live;

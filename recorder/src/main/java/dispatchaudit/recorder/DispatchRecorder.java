@@ -176,7 +176,7 @@ public final class DispatchRecorder implements BrokerInterceptor {
             case SUCCESS -> p.resets().answered(connection, command.getSuccess().getRequestId(), true);
             case ERROR -> {
                 p.resets().answered(connection, command.getError().getRequestId(), false);
-                p.membership().refused(command.getError().getRequestId(), connection);
+                p.membership().refused(command.getError(), connection);
             }
             // SEND and its receipt above all: two for each message.
             default -> { }

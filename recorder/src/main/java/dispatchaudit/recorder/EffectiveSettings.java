@@ -10,6 +10,7 @@ import org.apache.pulsar.broker.service.Dispatcher;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 import org.apache.pulsar.broker.service.persistent.PersistentTopic;
 import org.apache.pulsar.common.policies.data.DispatchRate;
+import org.apache.pulsar.common.policies.data.EntryFilters;
 import org.apache.pulsar.common.policies.data.HierarchyTopicPolicies;
 import org.apache.pulsar.common.policies.data.PolicyHierarchyValue;
 
@@ -22,7 +23,7 @@ final class EffectiveSettings {
     /**
      * A value and where it comes from.
      *
-     * @param json the value, a number or a boolean
+     * @param json the value, a number, a boolean, or a text in quotes
      * @param source {@code subscription}, {@code topic}, {@code namespace}, {@code broker} or {@code dispatcher}
      */
     record Value(String json, String source) {
@@ -58,6 +59,7 @@ final class EffectiveSettings {
         found.read(() -> found.policy("delayedDeliveryTickTimeMillis", policies.getDelayedDeliveryTickTimeMillis()));
         found.read(() -> found.policy("dispatcherPauseOnAckStatePersistentEnabled",
                 (PolicyHierarchyValue<?>) BrokerFeatures.PAUSES_ON_ACK_STATE.of(policies)));
+        found.read(() -> found.filters(policies.getEntryFilters()));
         found.read(() -> found.rate("dispatchThrottlingRatePerTopic", topic.getDispatchRate(),
                 source(policies.getDispatchRate())));
         found.read(() -> found.rateOfSubscription(policies, topic.getSubscriptionDispatchRate(subscription.getName())));
@@ -93,6 +95,15 @@ final class EffectiveSettings {
             return;
         }
         put(name, policy.get(), source(policy));
+    }
+
+    /** Names of the filters with commas between them; an empty text: there are none. */
+    private void filters(PolicyHierarchyValue<EntryFilters> policy) {
+        EntryFilters filters = policy.get();
+        String names = filters == null || filters.getEntryFilterNames() == null ? "" : filters.getEntryFilterNames();
+        JsonLine line = new JsonLine();
+        values.put("entryFilterNames",
+                new Value(line.text(names).toString(), filters == null ? "broker" : source(policy)));
     }
 
     /** As {@code Consumer.getMaxUnackedMessages}: there is no limit where the cursor is not durable. */

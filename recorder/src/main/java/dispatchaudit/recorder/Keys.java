@@ -42,6 +42,7 @@ final class Keys {
     /** Enough that two keys never share a digest, and half of what a whole one takes on disk. */
     private static final int DIGEST_BYTES = 16;
     private static final byte[] KEY = JsonLine.bytesOf(",\"key_b64\":");
+    private static final byte[] BATCH_KEYS = JsonLine.bytesOf(",\"batch_keys\":[");
     private static final byte[] HASH = JsonLine.bytesOf(",\"sticky_hash\":");
     private static final byte[][] SOURCES = {
         JsonLine.bytesOf(",\"key_source\":\"ordering_key\""),
@@ -106,12 +107,10 @@ final class Keys {
         return mac;
     }
 
-    private byte[] digest(Key key) {
-        if (periodMs == 0) {
-            return secret.doFinal(key.bytes());
-        }
-        long period = Math.floorDiv(key.publishTimeMs(), periodMs);
-        return digests.computeIfAbsent(period, this::ofPeriod).doFinal(key.bytes());
+    private byte[] digest(byte[] key, long publishTimeMs) {
+        Mac mac = periodMs == 0 ? secret
+                : digests.computeIfAbsent(Math.floorDiv(publishTimeMs, periodMs), this::ofPeriod);
+        return Arrays.copyOf(mac.doFinal(key), DIGEST_BYTES);
     }
 
     private Mac ofPeriod(long period) {
@@ -136,13 +135,29 @@ final class Keys {
         }
         // A keyless message has a name and a number of its producer in place of a key: nothing to hide, nothing to say.
         if (key.source() != Source.NONE) {
-            line.raw(KEY).base64(Arrays.copyOf(digest(key), DIGEST_BYTES));
+            line.raw(KEY).base64(digest(key.bytes(), key.publishTimeMs()));
         }
         line.raw(SOURCES[key.source().ordinal()]);
         int hash = subscription == null ? hashOf(key.bytes()) : subscription.hashOf(key.bytes());
         if (hash >= 0) {
             line.raw(HASH).number(hash);
         }
+    }
+
+    /** Writes the keys of the messages of a batch, or their digests; null for a message without one. */
+    void writeBatch(JsonLine line, String[] keys, long publishTimeMs) {
+        line.raw(BATCH_KEYS);
+        for (int at = 0; at < keys.length; at++) {
+            if (at > 0) {
+                line.raw(',');
+            }
+            if (secret == null || keys[at] == null) {
+                line.text(keys[at]);
+            } else {
+                line.base64(digest(keys[at].getBytes(StandardCharsets.UTF_8), publishTimeMs));
+            }
+        }
+        line.raw(']');
     }
 
     private int hashOf(byte[] key) {

@@ -7,13 +7,14 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.pulsar.broker.ServiceConfiguration;
 
 /** What {@code trace.json} says: the broker, those of its settings that change what it dispatches, and the recorder. */
 final class Manifest {
     /** Beginnings of names; a broker has more than 500 settings, and some of them are secrets. */
     private static final List<String> RECORDED = List.of(
-            "acknowledgmentAtBatchIndexLevelEnabled", "delayedDelivery", "dispatcher", "keyShared", "maxUnackedMessages",
+            "acknowledgmentAtBatchIndexLevelEnabled", "delayedDelivery", "dispatcher", "entryFilterNames", "keyShared", "maxUnackedMessages",
             "numIOThreads", "preciseDispatcherFlowControl", "subscriptionExpirationTimeMinutes", "subscriptionKeyShared",
             "entryBucketDispatch");
 
@@ -50,6 +51,8 @@ final class Manifest {
                 settings.put(field.getName(), flag);
             } else if (value instanceof Number number) {
                 putNumber(settings, field.getName(), number);
+            } else if (value instanceof List<?> names) {
+                settings.put(field.getName(), names.stream().map(String::valueOf).collect(Collectors.joining(",")));
             } else if (value != null) {
                 settings.put(field.getName(), value.toString());
             }

@@ -8,6 +8,7 @@ import java.util.stream.Collectors;
 import org.apache.pulsar.broker.service.Consumer;
 import org.apache.pulsar.broker.service.Dispatcher;
 import org.apache.pulsar.broker.service.ServerCnx;
+import org.apache.pulsar.common.api.proto.CommandError;
 import org.apache.pulsar.common.api.proto.CommandSubscribe;
 import org.apache.pulsar.common.api.proto.CommandSubscribe.SubType;
 import org.apache.pulsar.common.api.proto.KeySharedMeta;
@@ -16,13 +17,15 @@ import org.apache.pulsar.common.naming.TopicName;
 
 /** Rows of joins and leaves. A join is written when its outcome is known, with the moment at which it began. */
 final class Membership {
+    private static final int ERROR_MAX = 500;
+
     private final Recording recording;
     private final Consumers consumers;
     private final Snapshots snapshots;
     private final ConcurrentMap<ServerCnx, Map<Long, Join>> joining = new ConcurrentHashMap<>();
 
     /** A SUBSCRIBE command that the broker works on. */
-    private record Join(Moment start, long requestId, Group group, String columns) {
+    private record Join(Moment start, long requestId, Group group, String columns, String consumer) {
     }
 
     Membership(Recording recording, Consumers consumers, Snapshots snapshots) {
@@ -43,24 +46,32 @@ final class Membership {
         recording.addTopic(topic);
         KeySharedMeta meta = command.hasKeySharedMeta() ? command.getKeySharedMeta() : null;
         Join join = new Join(recording.now(), command.getRequestId(),
-                Group.of(topic, command.getSubscription()), policy(meta));
+                Group.of(topic, command.getSubscription()), policy(meta), "," + JsonLine.member("consumer_name",
+                command.hasConsumerName() ? command.getConsumerName() : "") + ",\"consumer_id\":" + command.getConsumerId());
         joining.computeIfAbsent(connection, c -> new ConcurrentHashMap<>()).put(command.getConsumerId(), join);
     }
 
-    /** The broker refused a request; if it was a join, its start is written without a number. */
-    void refused(long requestId, ServerCnx connection) {
+    /** The broker refused a request; if it was a join, its start is written without a number, and with the reason. */
+    void refused(CommandError error, ServerCnx connection) {
         Map<Long, Join> ofConnection = joining.get(connection);
         if (ofConnection == null) {
             return;
         }
         ofConnection.values().removeIf(join -> {
-            if (join.requestId() != requestId) {
+            if (join.requestId() != error.getRequestId()) {
                 return false;
             }
             recording.put(new Rows.Text(join.start(), join.group(), Row.Event.JOIN, "start",
-                    json(join.group()) + join.columns()));
+                    json(join.group()) + join.consumer() + join.columns() + reason(error)));
             return true;
         });
+    }
+
+    /** The broker's words may have the address of another consumer. */
+    private String reason(CommandError error) {
+        String words = error.hasMessage() ? error.getMessage() : "";
+        return ",\"reason\":\"" + error.getError() + '"' + (recording.leavesOut(Settings.ADDRESS) ? ""
+                : "," + JsonLine.member("error", words.substring(0, Math.min(words.length(), ERROR_MAX))));
     }
 
     void joined(Consumer consumer, ServerCnx connection) {

@@ -18,7 +18,7 @@ import org.apache.pulsar.common.naming.TopicName;
  * @param name of this recorder: the broker's address and the time of its start, so that no other one has it
  */
 record Parts(String name, Counters counters, Traffic traffic, RedeliverRequests redelivers, Membership membership,
-             Resets resets, Snapshots snapshots, Writer writer) {
+             Resets resets, Snapshots snapshots, Heartbeat heartbeat, Writer writer) {
     private static final DateTimeFormatter STARTED = DateTimeFormatter.ofPattern("yyyyMMdd'T'HHmmss.SSS'Z'");
 
     static Parts start(PulsarService pulsar, Settings settings) throws IOException, GeneralSecurityException {
@@ -42,9 +42,11 @@ record Parts(String name, Counters counters, Traffic traffic, RedeliverRequests 
         pulsar.getBrokerService().addTopicEventListener(resets);
         writer.start();
         snapshots.start();
+        Heartbeat heartbeat = new Heartbeat(recording, consumers, snapshots);
+        heartbeat.start();
         Traffic traffic = new Traffic(recording, consumers);
         return new Parts(name, counters, traffic, new RedeliverRequests(recording, traffic, counters),
-                new Membership(recording, consumers, snapshots), resets, snapshots, writer);
+                new Membership(recording, consumers, snapshots), resets, snapshots, heartbeat, writer);
     }
 
     private static Keys digests(Settings settings, ServiceConfiguration configuration)
@@ -76,6 +78,7 @@ record Parts(String name, Counters counters, Traffic traffic, RedeliverRequests 
     /** Writes what is left; the broker has given up its topics, and with them its listeners, before it asks for this. */
     void stop() {
         snapshots.stop();
+        heartbeat.stop();
         writer.stop();
     }
 }

@@ -41,10 +41,12 @@ final class RecordedSubscription {
     /** Consumers with a row that says that they joined, and none that says that they leave. */
     private final Map<Long, RecordedConsumer> present = new ConcurrentHashMap<>();
     final AtomicBoolean snapshotIsDue = new AtomicBoolean();
+    /** Whether a thread takes a snapshot; one that hangs keeps all others from taking the next. */
+    final AtomicBoolean isTaken = new AtomicBoolean();
 
-    /** Of the thread that takes snapshots: the last one's members, their ranges as JSON, and what was written when. */
+    /** Of the thread that takes snapshots: the last one's members, their ranges, and what was written when. */
     final Set<Long> members = new HashSet<>();
-    final Map<Long, String> ranges = new HashMap<>();
+    final Map<Long, HashRanges> ranges = new HashMap<>();
     int rangesOfBreak = -1;
     int settingsOfBreak = -1;
     private final Moment met;

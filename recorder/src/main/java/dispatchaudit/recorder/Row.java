@@ -4,7 +4,7 @@ package dispatchaudit.recorder;
 abstract class Row {
     /** Names of events, in the order in which a gap names them; from JOIN on, few of them say much. */
     enum Event {
-        PUBLISH, DISPATCH, ACK, REDELIVER, JOIN, LEAVE, RESET, STATS, SETTINGS;
+        PUBLISH, DISPATCH, ACK, REDELIVER, JOIN, LEAVE, RESET, STATS, SETTINGS, HANG, HEARTBEAT, END;
 
         final String text = name().toLowerCase(java.util.Locale.ROOT);
 

@@ -5,8 +5,12 @@ final class Rows {
     private Rows() {
     }
 
-    /** The part of a message's metadata that a trace keeps. */
-    record Message(Group topic, Keys.Key key, int batchSize, String producer, long sequenceId, long deliverAtMs,
+    /**
+     * The part of a message's metadata that a trace keeps.
+     *
+     * @param batchKeys of the messages of a batch, null for one without a key; null: the batch was not looked into
+     */
+    record Message(Group topic, Keys.Key key, int batchSize, String[] batchKeys, String producer, long sequenceId, long deliverAtMs,
                    Transaction transaction) {
     }
 
@@ -63,6 +67,9 @@ final class Rows {
             line.raw(group.json()).raw(LEDGER).number(ledgerId).raw(ENTRY).number(entryId)
                     .raw(BATCH).number(message.batchSize());
             keys.write(line, message.key(), null);
+            if (message.batchKeys() != null) {
+                keys.writeBatch(line, message.batchKeys(), message.key().publishTimeMs());
+            }
             if (message.producer() != null) {
                 // Without its producer a sequence id would be taken for that of another one's chunk.
                 line.raw(PRODUCER).text(message.producer()).raw(SEQUENCE).number(message.sequenceId());

@@ -38,6 +38,10 @@ final class SnapshotText {
         values.put("msg_backlog", subscription.getNumberOfEntriesInBacklog(false));
         values.put("last_confirmed_entry", cursor.getManagedLedger().getLastConfirmedEntry());
         read(BrokerFeatures.OF_DISPATCHER, dispatcher, values);
+        // Most subscriptions have no filter.
+        if (dispatcher.getFilterProcessedMsgCount() > 0) {
+            read(BrokerFeatures.OF_FILTERS, dispatcher, values);
+        }
         read(BrokerFeatures.OF_CURSOR, cursor, values);
         ranges = (Map<?, ?>) BrokerFeatures.RANGES.of(dispatcher);
         if (BrokerFeatures.RECENTLY_JOINED.of(dispatcher) instanceof Map<?, ?> joined) {
@@ -77,9 +81,9 @@ final class SnapshotText {
     /**
      * Returns the columns of the row.
      *
-     * @param former ranges of each consumer in the snapshot before, as JSON; those of this one replace them
+     * @param former ranges of each consumer in the snapshot before; those of this one replace them
      */
-    String json(Map<Long, String> former) {
+    String json(Map<Long, HashRanges> former) {
         StringBuilder json = new StringBuilder(new String(group.json(), StandardCharsets.UTF_8));
         json.append(",\"snapshot\":{").append(members(values));
         if (!afterMarkDelete.isEmpty()) {
@@ -95,13 +99,11 @@ final class SnapshotText {
         return json.append("]}").toString();
     }
 
-    private static String one(OfConsumer found, Map<Long, String> former) {
+    private static String one(OfConsumer found, Map<Long, HashRanges> former) {
         StringBuilder json = new StringBuilder("{").append(members(found.values()));
-        String ranges = "[" + (found.ranges() == null ? "" : found.ranges().stream()
-                .map(range -> "[" + range.getStart() + "," + range.getEnd() + "]")
-                .collect(Collectors.joining(","))) + "]";
-        if (BrokerFeatures.RANGES.exists() && !ranges.equals(former.put(found.consumer().number(), ranges))) {
-            json.append(",\"key_hash_ranges\":").append(ranges);
+        if (BrokerFeatures.RANGES.exists()) {
+            HashRanges ranges = HashRanges.of(found.ranges() == null ? List.of() : found.ranges());
+            ranges.write(json, former.put(found.consumer().number(), ranges));
         }
         if (BrokerFeatures.DRAINING_HASHES.exists()) {
             json.append(",\"draining_hashes\":[").append(found.draining() == null ? "" : found.draining().stream()

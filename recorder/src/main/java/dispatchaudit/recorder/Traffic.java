@@ -29,6 +29,7 @@ final class Traffic {
 
     private final Recording recording;
     private final Consumers consumers;
+    private final BatchKeys batchKeys = new BatchKeys();
 
     Traffic(Recording recording, Consumers consumers) {
         this.recording = recording;
@@ -42,13 +43,17 @@ final class Traffic {
         }
         MessageMetadata metadata = METADATA.get();
         int from = headersAndPayload.readerIndex();
+        String[] keys = null;
         try {
             Commands.parseMessageMetadata(headersAndPayload, metadata);
+            if (metadata.getNumMessagesInBatch() > 1) {
+                keys = batchKeys.of(producer, metadata, headersAndPayload);
+            }
         } finally {
             headersAndPayload.readerIndex(from);
         }
         String name = recording.leavesOut(Settings.PRODUCER_NAME) ? null : producer.getProducerName();
-        context.setProperty(MESSAGE, new Rows.Message(topic, Keys.Key.of(metadata), metadata.getNumMessagesInBatch(), name,
+        context.setProperty(MESSAGE, new Rows.Message(topic, Keys.Key.of(metadata), metadata.getNumMessagesInBatch(), keys, name,
                 metadata.getSequenceId(), metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0,
                 metadata.hasTxnidMostBits()
                         ? new Rows.Transaction(metadata.getTxnidMostBits(), metadata.getTxnidLeastBits()) : null));

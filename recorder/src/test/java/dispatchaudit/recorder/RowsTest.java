@@ -12,7 +12,7 @@ class RowsTest {
     private static JsonNode published(Rows.Transaction transaction) throws Exception {
         MessageMetadata metadata = new MessageMetadata().setProducerName("p").setSequenceId(0).setPublishTime(1);
         Rows.Message message = new Rows.Message(
-                Group.of("topic", null), Keys.Key.of(metadata), 1, "p", 0, 0, transaction);
+                Group.of("topic", null), Keys.Key.of(metadata), 1, null, "p", 0, 0, transaction);
         JsonLine line = new JsonLine();
         new Rows.Publish(new Moment(1, 2), 3, 4, 5, message).write(line, new byte[0], Keys.plain());
         return new ObjectMapper().readTree(line.toString());

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
@@ -75,7 +76,11 @@ class RecordedStatisticsIT {
             // Brokers before 4.0 give each range as text.
             JsonNode ranges = consumer.has("keyHashRangeArrays") ? consumer.get("keyHashRangeArrays")
                     : consumer.get("keyHashRanges");
-            found.put(consumer.get("consumerName").asText(), ranges.toString().replaceAll("[ \"]", "")
+            // Statistics write a range as [a, b], in a text or as an array.
+            Set<String> ofConsumer = new TreeSet<>();
+            Pattern.compile("\\[(\\d+), *(\\d+)]").matcher(ranges.toString()).results()
+                    .forEach(range -> ofConsumer.add("[" + range.group(1) + "," + range.group(2) + "]"));
+            found.put(consumer.get("consumerName").asText(), ofConsumer
                     + draining(consumer.get("drainingHashes"), "unackMsgs")
                     + fields(consumer, "unackedMessages", "blockedConsumerOnUnackedMsgs", "msgOutCounter",
                             "lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp",
@@ -102,7 +107,7 @@ class RecordedStatisticsIT {
 
     /** The same of the last snapshot in the trace; ranges that it does not repeat come from the ones before. */
     private Map<String, String> recorded() throws Exception {
-        Map<String, String> ranges = new HashMap<>();
+        Map<String, Set<String>> ranges = new HashMap<>();
         Map<String, String> found = new TreeMap<>();
         for (JsonNode row : recorder.rows("stats")) {
             found.clear();
@@ -114,10 +119,14 @@ class RecordedStatisticsIT {
                     + fields(row.get("snapshot"), "last_confirmed_entry"));
             for (JsonNode consumer : row.get("snapshot").get("consumers")) {
                 String name = consumer.get("consumer_name").asText();
+                Set<String> ofConsumer = ranges.computeIfAbsent(name, any -> new TreeSet<>());
                 if (consumer.has("key_hash_ranges")) {
-                    ranges.put(name, consumer.get("key_hash_ranges").toString());
+                    ofConsumer.clear();
                 }
-                found.put(name, ranges.get(name) + draining(consumer.get("draining_hashes"), "unacked_messages")
+                consumer.path("key_hash_ranges_removed").forEach(range -> ofConsumer.remove(range.toString()));
+                consumer.path("key_hash_ranges_added").forEach(range -> ofConsumer.add(range.toString()));
+                consumer.path("key_hash_ranges").forEach(range -> ofConsumer.add(range.toString()));
+                found.put(name, ofConsumer + draining(consumer.get("draining_hashes"), "unacked_messages")
                         + fields(consumer, "unacked_messages", "blocked_consumer_on_unacked_msgs", "msg_out_counter",
                                 "last_acked_timestamp", "last_consumed_timestamp", "last_consumed_flow_timestamp",
                                 "draining_hashes_count", "draining_hashes_cleared_total",

@@ -7,6 +7,12 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.pulsar.broker.PulsarService;
+import org.apache.pulsar.broker.service.Dispatcher;
+import org.apache.pulsar.broker.service.Subscription;
 
 /**
  * A broker with the recorder, as a process of its own for tests in other languages.
@@ -16,7 +22,8 @@ import java.util.Map;
  * It writes one line to standard output when it takes traffic, {@code {"service_url": ..., "admin_url": ...}}, and stops
  * when its standard input ends. Until then a line there asks for statistics as {@code pulsar-admin} prints them:
  * {@code stats TOPIC FILE} or {@code stats-internal TOPIC FILE}. The answer is the name of the file, or the error, in one
- * line. Its log goes to standard error.
+ * line. {@code block TOPIC MILLISECONDS} keeps the locks of the dispatchers of a topic for so long, as a broker does that
+ * hangs; its answer comes when the locks are taken. Its log goes to standard error.
  */
 public final class TestBroker {
     private TestBroker() {
@@ -49,7 +56,7 @@ public final class TestBroker {
         EmbeddedBroker broker = start(nar, settings);
         System.out.printf("{\"service_url\": \"%s\", \"admin_url\": \"%s\"}%n", broker.serviceUrl(), broker.adminUrl());
         System.out.flush();
-        answer(new PrintedStatistics(broker.service().getAdminClient()));
+        answer(broker.service(), new PrintedStatistics(broker.service().getAdminClient()));
         int status = 1;
         try {
             broker.close();
@@ -61,17 +68,39 @@ public final class TestBroker {
     }
 
     /** Answers lines of standard input until it ends. */
-    private static void answer(PrintedStatistics statistics) throws IOException {
+    private static void answer(PulsarService service, PrintedStatistics statistics) throws IOException {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ", 3);
             try {
-                statistics.write(words[0], words[1], Path.of(words[2]));
+                if (words[0].equals("block")) {
+                    block(service, words[1], Long.parseLong(words[2]));
+                } else {
+                    statistics.write(words[0], words[1], Path.of(words[2]));
+                }
                 System.out.println(words[2]);
             } catch (Exception e) {
                 System.out.println("error: " + String.valueOf(e.getMessage()).replace('\n', ' '));
             }
             System.out.flush();
+        }
+    }
+
+    /** Keeps the locks of the dispatchers of a topic's subscriptions for some time. */
+    private static void block(PulsarService service, String topic, long milliseconds) throws Exception {
+        for (Subscription subscription : service.getBrokerService().getTopicReference(topic).orElseThrow()
+                .getSubscriptions().values()) {
+            Dispatcher dispatcher = subscription.getDispatcher();
+            CountDownLatch taken = new CountDownLatch(1);
+            Thread thread = new Thread(() -> {
+                synchronized (dispatcher) {
+                    taken.countDown();
+                    LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(milliseconds));
+                }
+            }, "blocks-the-dispatcher");
+            thread.setDaemon(true);
+            thread.start();
+            taken.await();
         }
     }
 
