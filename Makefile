@@ -11,7 +11,7 @@ STAMP_OF_SPARK := $(VENV)/.installed-spark
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --numprocesses
 OLDEST_SPARK := $(VENV)/oldest-spark
-TESTS_OF_OLDEST_SPARK := tests/tables/test_both_ways.py tests/jobs/engines/test_delta.py tests/e2e/test_accepted_findings.py \
+TESTS_OF_OLDEST_SPARK := tests/engine/test_exchange.py tests/engine/test_arrow_frames.py tests/tables/test_both_ways.py tests/jobs/engines/test_delta.py tests/e2e/test_accepted_findings.py \
 	tests/e2e/test_audit_of_samples.py::test_a_finding_names_entry_key_and_consumers
 SLOWEST := --durations=25 --durations-min=5
 
@@ -115,7 +115,7 @@ RESOLVE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-ha
 lock: setup
 	@$(BIN)/pip install --quiet uv
 	@$(RESOLVE) pyproject.toml --group dev --upgrade --output-file requirements.lock
-	@$(RESOLVE) pyproject.toml requirements-build.in --constraint requirements.lock --output-file requirements-spark.lock
+	@$(RESOLVE) pyproject.toml requirements-build.in --extra spark --constraint requirements.lock --output-file requirements-spark.lock
 	@$(RESOLVE) pyproject.toml requirements-build.in requirements-embedded.in --extra embedded \
 		--override requirements-embedded.override --constraint requirements.lock --output-file requirements-embedded.lock
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.standalone import SPARK_HOME
-from dispatch_audit.jobs.engines.settings import DELTA_PACKAGE
+from dispatch_audit.jobs.engines.releases import delta_package
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +25,7 @@ def submit_command(master: str, arguments: Sequence[str], settings: Mapping[str,
     paths = {"spark.pyspark.python": sys.executable, "spark.executorEnv.PYTHONPATH": str(_ROOT)}
     named = [f"--conf={name}={value}" for name, value in {**paths, **settings}.items()]
     submit, job = str(SPARK_HOME / "bin" / "spark-submit"), str(_ROOT / "jobs" / "nightly_audit.py")
-    return [submit, "--master", master, "--packages", DELTA_PACKAGE, *named, job, "--", *arguments]
+    return [submit, "--master", master, "--packages", delta_package(), *named, job, "--", *arguments]
 
 
 def submit_environment() -> dict[str, str]:

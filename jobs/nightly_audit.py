@@ -3,14 +3,14 @@
 The arguments after `--` are those of `dispatch-audit audit`, or another command with its arguments (`validate
 TRACE...`, `convert TRACE... --to TARGET`); the exit code is that of the command. An option with an empty value
 (`--from=`) is ignored, because a scheduler passes every parameter of a job, also empty ones. The package must be
-installed on the driver, and Spark needs Delta Lake: if the cluster lacks it, pass `--packages
-io.delta:delta-spark_4.2_2.13:4.4.0`. spark-submit writes the stderr of this script to its own stdout.
+installed on the driver, and Spark needs Delta Lake: docs/CLUSTER.md has the `--packages` of each release, for
+clusters that lack it. spark-submit writes the stderr of this script to its own stdout.
 """
 
 import re
 import sys
 
-from dispatch_audit.jobs.cli import main
+from dispatch_audit.jobs.program import main
 
 # Write ./audit for a trace in a folder of this name.
 _COMMANDS = ("audit", "validate", "convert")

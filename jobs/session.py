@@ -11,6 +11,7 @@ from dispatch_audit.jobs.engines.choice import Engine, EngineOption, chosen, env
 from dispatch_audit.jobs.engines.connect import over_connect
 from dispatch_audit.jobs.engines.embedded import embedded
 from dispatch_audit.jobs.engines.load import Load
+from dispatch_audit.jobs.engines.releases import pyspark_version, require_supported
 from dispatch_audit.jobs.engines.spark import local_spark, submitted
 from dispatch_audit.jobs.stderr import NAME
 
@@ -33,6 +34,7 @@ def spark_session(
     Raises:
         UsageError: the engine is not installed, or the session does not start.
     """
+    require_supported(pyspark_version())
     builder = SparkSession.builder.appName(app_name)
     found, local = environment(), load is not Load.ROWS and not delta
     choice = chosen(engine, found, local=local)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
 from dispatch_audit.pipeline.contract.profile import Profile, judged_as
+from dispatch_audit.pipeline.engine.releases.arrow_frames import frame_of_table
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows, packed_rows
 from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in
@@ -126,7 +127,7 @@ def counts_of(spark: SparkSession, trace: Trace, chunk_rows: int, texts_max: int
 
     def collected(frame: DataFrame) -> DataFrame:
         # They are few: of the refused rows only those that a message may name.
-        return spark.createDataFrame(frame.toArrow(), STAGED_SCHEMA)
+        return spark.createDataFrame(frame.collect(), STAGED_SCHEMA)
 
     staged = evaluated(spark, trace, checked_rows(chunk_rows, texts_max), STAGED_SCHEMA, collected)
     return counts_in(staged), lambda: rows_in(staged)
@@ -141,8 +142,8 @@ def _late(
 
     def refused_of(staged: DataFrame) -> pa.Table:
         results = replayed(reading.placed(staged, counts), config, settings.report.findings_per_rule_max)
-        payloads = results.where(sf.col("table") == REFUSED.name).select("payload").toArrow().column(0)
-        batches = [batch for payload in payloads for batch in batches_in(payload.as_buffer())]
+        payloads = results.where(sf.col("table") == REFUSED.name).select("payload").collect()
+        batches = [batch for row in payloads for batch in batches_in(bytes(row["payload"]))]
         return pa.Table.from_batches(batches, REFUSED.arrow_schema)
 
     work = packed_rows(profile, settings.spark.chunk_rows, trace.manifest.keys_digested)
@@ -150,8 +151,9 @@ def _late(
     if not refused.num_rows:
         return _NONE
     asked = AskedRows.of(refused.select(ASKED_BY))
+    refused_rows = frame_of_table(spark, refused, REFUSED.written_spark_schema)
     with trace_errors():
-        rows = refused_by_replay(spark, trace, spark.createDataFrame(refused), asked, lambda frame: frame)
+        rows = refused_by_replay(spark, trace, refused_rows, asked, lambda frame: frame)
         numbers = {row["reason"]: row["count"] for row in rows.groupBy("reason").count().collect()}
         return _refused_rows(rows, numbers, rows_max)
 

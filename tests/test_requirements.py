@@ -28,7 +28,7 @@ def pinned(name: str) -> dict[str, set[str]]:
 def asked() -> dict[str, str]:
     """The versions of each package that pyproject.toml asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["embedded"]]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["connect"]]
     return {package: versions.strip() for package, versions, _ in map(_parts, wanted)}
 
 
@@ -42,8 +42,13 @@ def test_the_gate_has_both_ends_of_the_range_of_pyspark() -> None:
     oldest, newest = pinned("requirements-oldest-spark.txt"), pinned("requirements.lock")
     ((low,), (high,)) = oldest["pyspark"], newest["pyspark"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (wanted,) = (of for of in project["dependencies"] if of.startswith("pyspark"))
-    assert wanted == f"pyspark>={low.removesuffix('.0')},<={high}"
+    (wanted,) = project["optional-dependencies"]["spark"]
+    assert wanted == f"pyspark>={'.'.join(low.split('.')[:2])},<={high}"
+
+
+def test_installing_asks_for_no_spark_so_that_pip_keeps_the_one_that_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert [of for of in project["dependencies"] if of.startswith(("pyspark", "delta-spark"))] == []
 
 
 def test_the_embedded_engine_is_locked_without_pyspark_and_with_the_versions_of_the_gate() -> None:
@@ -62,7 +67,7 @@ def test_spark_is_locked_with_the_versions_of_the_gate_and_nothing_of_tests() ->
     # For Windows only, where the gate does not run.
     spark.pop("colorama", None)
     assert {package: gate.get(package) for package in spark} == spark
-    assert {"pyspark", "delta-spark", "hatchling", "editables"} <= spark.keys()
+    assert {"pyspark", "hatchling", "editables"} <= spark.keys()
     assert spark.keys().isdisjoint({"pytest", "ruff", "mypy", "playwright"})
 
 

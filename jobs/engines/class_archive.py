@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from dispatch_audit.jobs.engines.java import major_version
 from dispatch_audit.pipeline.cache_folder import cache_folder
 
 # The JVM writes the head of the file last, so that a file which begins with this number is whole.
@@ -19,6 +20,7 @@ _MAGIC = (0xF00BABA8).to_bytes(4, "little")
 # Writing takes seconds; a file that is not whole by then belongs to a JVM that was killed.
 _WRITTEN_WITHIN_S = 600.0
 _UNUSED_S = 30 * 24 * 3600.0
+_FIRST_WITH_ARCHIVES = 13
 # The JVM would list every class that it cannot keep.
 _NO_WARNINGS = "-Xlog:cds=off"
 
@@ -32,6 +34,9 @@ def class_archive_options(java_version: str) -> str:
     Returns:
         Options with a blank between them; none while another JVM writes the archive.
     """
+    version = major_version(java_version)
+    if version is not None and version < _FIRST_WITH_ARCHIVES:
+        return ""
     folder = cache_folder("classes")
     archive = folder / f"{_key(java_version)}.jsa"
     if " " in str(archive):

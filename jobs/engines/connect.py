@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 
 from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.jobs.engines.output import output_kept_apart, why
-from dispatch_audit.jobs.engines.settings import ALWAYS, DELTA, DELTA_PACKAGE, OWN_PROCESS, configured
+from dispatch_audit.jobs.engines.releases import delta_package, require_supported
+from dispatch_audit.jobs.engines.settings import ALWAYS, DELTA, OWN_PROCESS, configured
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.spark_errors import reason_of
 
@@ -27,13 +28,16 @@ def over_connect(builder: SparkSession.Builder, remote: str, quiet: bool) -> Spa
     if remote.startswith("local"):
         require_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings = {**DELTA, **ALWAYS, **OWN_PROCESS, "spark.jars.packages": DELTA_PACKAGE}
+        settings = {**DELTA, **ALWAYS, **OWN_PROCESS, "spark.jars.packages": delta_package()}
     # The server prints as long as it runs, and must not write to the terminal.
     with output_kept_apart(quiet) as output:
         try:
-            return configured(builder, settings).getOrCreate()
+            session = configured(builder, settings).getOrCreate()
+            of_server = session.version
         except ImportError as error:
             way_out = "pip install 'pulsar-dispatch-audit[connect]'"
             raise UsageError(f"Spark Connect lacks a package: {reason_of(error)}", way_out) from error
         except Exception as error:
             raise UsageError(f"Spark Connect does not start: {why(output, error)}", "check SPARK_REMOTE") from error
+    require_supported(of_server)
+    return session

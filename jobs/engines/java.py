@@ -6,10 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from dispatch_audit.jobs.engines.releases import java_min
 from dispatch_audit.pipeline.errors import UsageError
-
-# Spark 4.2 needs this version (https://spark.apache.org/docs/4.2.0/, "Downloading").
-_MAJOR_VERSION_MIN = 17
 
 _WAY_OUT = (
     "install Java 17 or 21 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
@@ -31,9 +29,9 @@ def require_java() -> str:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise UsageError(f"{java} does not run: {error}", _WAY_OUT) from error
-    version = _major_version(answer.stderr)
-    if version is not None and version < _MAJOR_VERSION_MIN:
-        raise UsageError(f"Spark needs Java {_MAJOR_VERSION_MIN} or later, but {java} is Java {version}", _WAY_OUT)
+    version = major_version(answer.stderr)
+    if version is not None and version < java_min():
+        raise UsageError(f"Spark needs Java {java_min()} or later, but {java} is Java {version}", _WAY_OUT)
     return answer.stderr
 
 
@@ -52,7 +50,7 @@ def _java() -> str | None:
     return str(Path(home) / "bin" / "java") if home else shutil.which("java")
 
 
-def _major_version(answer: str) -> int | None:
+def major_version(answer: str) -> int | None:
     """Returns the major version in the output of `java -version`: 17 for `17.0.15`, 8 for `1.8.0_402`."""
     found = re.search(r'version "(?:1\.)?(\d+)', answer)
     return int(found.group(1)) if found else None

@@ -3,14 +3,9 @@
 import os
 from collections.abc import Mapping
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.engine.worker_environment import WORKER_ENVIRONMENT
-
-# The package that Spark needs for Delta tables, by Spark's version and Scala's; its Python side is a dependency of this
-# project.
-DELTA_PACKAGE = f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13:4.4.0"
 
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -2,18 +2,18 @@
 
 import os
 import sys
-from importlib.util import find_spec
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from dispatch_audit.jobs.engines.class_archive import class_archive_options
 from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.engines.output import output_kept_apart, why
+from dispatch_audit.jobs.engines.releases import delta_package, require_fitting_delta, spark_jars
 from dispatch_audit.jobs.engines.settings import (
     ALWAYS,
     DELTA,
-    DELTA_PACKAGE,
     ONE_MACHINE,
     OWN_PROCESS,
     SPARK_HAS,
@@ -53,7 +53,7 @@ def local_spark(builder: SparkSession.Builder, quiet: bool, load: Load, delta: b
     Raises:
         UsageError: PySpark is its client only, Java is missing or too old, or the session does not start.
     """
-    if find_spec("pyspark.core") is None:
+    if spark_jars() is None:
         raise UsageError(
             "Spark does not start from pyspark-client, which is a client only",
             "install pyspark in its place, or use --engine embedded",
@@ -65,10 +65,7 @@ def local_spark(builder: SparkSession.Builder, quiet: bool, load: Load, delta: b
     settings[_JAVA_OPTIONS] += f" {class_archive_options(java_version)}"
     local = configured(builder.master("local[*]"), settings)
     if delta:
-        # Imported here, because an existing session brings its own Delta.
-        from delta import configure_spark_with_delta_pip  # noqa: PLC0415
-
-        local = configure_spark_with_delta_pip(configured(local, {**DELTA, **SPARK_HAS}))
+        local = configured(local, {**DELTA, **SPARK_HAS, "spark.jars.packages": delta_package()})
     with output_kept_apart(quiet) as output:
         try:
             return local.getOrCreate()
@@ -80,8 +77,9 @@ def submitted(builder: SparkSession.Builder) -> SparkSession:
     """Returns the session on the cluster that spark-submit chose.
 
     Raises:
-        UsageError: the session does not start, or has no Delta Lake.
+        UsageError: the session does not start, has no Delta Lake, or one that does not fit.
     """
+    require_fitting_delta(_given_jars())
     try:
         session = configured(builder, {**DELTA, **ALWAYS}).getOrCreate()
         session.catalog.currentDatabase()  # loads Delta's catalog, which fails here if Delta is missing
@@ -90,5 +88,14 @@ def submitted(builder: SparkSession.Builder) -> SparkSession:
                 session.conf.set(name, value)
         return session
     except Exception as error:
-        way_out = f"if Delta Lake is missing, call spark-submit with --packages {DELTA_PACKAGE}"
+        way_out = f"if Delta Lake is missing, call spark-submit with --packages {delta_package()}"
         raise UsageError(f"Spark does not start: {reason_of(error)}", way_out) from error
+
+
+def _given_jars() -> list[str]:
+    """Returns the jars that spark-submit was given or found, and those of the installation."""
+    # The JVM of spark-submit runs already; it has them as a property.
+    SparkContext._ensure_initialized()
+    given = (SparkConf().get("spark.jars") or "").split(",")
+    installed = spark_jars()
+    return [*given, *(map(str, installed.glob("delta-*.jar")) if installed else ())]

@@ -89,8 +89,8 @@ def write_log(spark: SparkSession, trace: Trace, converted: Converted, folder: P
         except OSError as error:
             raise UsageError(f"cannot write below {converted.target}: {error.strerror}", "make room for it") from error
 
-    found = evaluated(spark, trace, write, TOPIC_FILE_SCHEMA, DataFrame.toArrow)
-    files = [TopicFile(**row) for row in found.to_pylist()]
+    found = evaluated(spark, trace, write, TOPIC_FILE_SCHEMA, lambda frame: frame.collect())
+    files = [TopicFile(**row.asDict()) for row in found]
     absent = [file.path for file in files if not (log / file.path).is_file()]
     if absent:
         why = f"workers wrote to {converted.target} on their own disks, which the driver cannot read"

@@ -1,7 +1,8 @@
 """Runs Python functions on the rows of a DataFrame, in the way of its engine."""
 
+from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -10,6 +11,7 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.engine.frozen_imports import with_frozen_imports
 from dispatch_audit.pipeline.engine.gathered import gathered
 from dispatch_audit.pipeline.engine.name import on_sail
+from dispatch_audit.pipeline.engine.releases.exchange import in_own_partition
 from dispatch_audit.pipeline.engine.thread_tasks import in_threads
 from dispatch_audit.pipeline.engine.worker_pool import in_process
 from dispatch_audit.pipeline.engine.worker_process import Batches, Function
@@ -42,18 +44,34 @@ def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: F
         function: gets the rows of one task in at least one batch, those of one group after those of another.
         schema: of the result, as DDL.
     """
-    sail = on_sail(frame.sparkSession)
-    run = _runner(frame, function)
+    divided = frame.withColumn(_TASK, (sf.col(group) % tasks).cast("int"))
+    if on_sail(frame.sparkSession):
+        # It hashes with a seed of its own, so that several tasks may share a partition.
+        return divided.repartition(tasks, _TASK).mapInArrow(_runner(frame, _sorted(function, group, order)), schema)
+    # Without the sort the rows of a group would come in any order: the exchange keeps none.
+    rows = in_own_partition(divided, tasks, _TASK).sortWithinPartitions(group, order)
+    return rows.mapInArrow(_runner(frame, _if_any(function)), schema)
 
-    # The type hints make the engine hand over the batches one by one, instead of the group as a whole.
-    def call(key: tuple[Any, ...], batches: Batches) -> Batches:
-        return run(rows_in_order(batches, group, order) if sail else batches)
 
-    divided = frame.withColumn(_TASK, sf.col(group) % tasks)
-    if not sail:
-        # Without the sort the rows of a group would come in any order: the exchange keeps none.
-        divided = divided.repartitionById(tasks, _TASK).sortWithinPartitions(_TASK, group, order)
-    return divided.groupBy(_TASK).applyInArrow(call, schema)
+def _sorted(function: Function, group: str, order: str) -> Function:
+    """Returns a function that does the same with rows that come in no order."""
+
+    def run(batches: Batches) -> Batches:
+        return _if_any(function)(rows_in_order(batches, group, order))
+
+    return run
+
+
+def _if_any(function: Function) -> Function:
+    """Returns a function that does the same, and nothing where there are no rows: a partition may be empty."""
+
+    def run(batches: Batches) -> Batches:
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is not None:
+            yield from function(chain([first], filled))
+
+    return run
 
 
 def _runner(frame: DataFrame, function: Function) -> Function:

@@ -21,6 +21,13 @@ def engine_name(spark: SparkSession) -> str:
     return f"{SAIL} {answer}" if _ANSWER_OF_SAIL.fullmatch(answer) else f"Spark Connect {spark.version}"
 
 
+@lru_cache(maxsize=8)
+def release(spark: SparkSession) -> tuple[int, int]:
+    """Returns the first two numbers of the version of Spark that a session has: (3, 5)."""
+    first, second = re.findall(r"\d+", spark.version)[:2]
+    return int(first), int(second)
+
+
 def on_sail(spark: SparkSession) -> bool:
     """Whether Sail runs the statements of a session."""
     return engine_name(spark).startswith(SAIL)

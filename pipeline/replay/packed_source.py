@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.engine.releases.batch_sizes import limit_batches
 from dispatch_audit.pipeline.engine.task_number import task_number
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
@@ -19,8 +20,6 @@ from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count, decoded
 from dispatch_audit.pipeline.trace.workers.tasks import evaluated, in_tasks
 
-# The bytes of rows or packed batches that a worker is given at a time, which it needs besides the open state.
-_FRAME_BYTES = 8 << 20
 # More tasks than cores, so that a large group delays few others.
 _TASKS_A_PARTITION = 4
 # About how long the replay of a group, that of a row, and the start of a task take (docs/SIZING.md).
@@ -48,8 +47,7 @@ NOTHING = Carried()
 def configure(spark: SparkSession, settings: Settings) -> None:
     """Sets the size of the batches in which rows come to Python."""
     # Each Arrow batch becomes packed batches: large ones keep the exchange small.
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.spark.chunk_rows))
-    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_FRAME_BYTES))
+    limit_batches(spark, settings.spark.chunk_rows)
 
 
 @dataclass(frozen=True)

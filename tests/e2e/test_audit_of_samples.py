@@ -27,6 +27,7 @@ from benchmarks.table_rows import rows_of_tables
 from benchmarks.typed_rows import typed_rows
 from dispatch_audit.jobs.engines.class_archive import class_archive_options
 from dispatch_audit.jobs.engines.java import require_java
+from dispatch_audit.jobs.engines.releases import delta_package
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
@@ -291,7 +292,7 @@ def test_the_same_as_a_spark_job(tmp_path: Path) -> None:
     done = run_process(
         submit,
         "--packages",
-        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        delta_package(),
         "--conf",
         f"spark.pyspark.python={sys.executable}",
         # What a session of the audit's own takes for few rows: compiling less saves two fifths of the CPU time, and

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from dispatch_audit.pipeline.engine.releases.arrow_frames import arrow_table, frame_of_table
 from dispatch_audit.pipeline.tables.rows import ArrowRows, TableRows, Values, replaced
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
 
@@ -25,7 +26,8 @@ class SparkRows:
 
     def select(self, *columns: str) -> pa.Table:
         """Returns columns of all rows."""
-        return self.frame.select(*columns).toArrow()
+        fields = [self.table.arrow_schema.field(name) for name in columns]
+        return arrow_table(self.frame.select(*columns), pa.schema(fields))
 
     def counts(self, column: str) -> dict[Any, int]:
         """Returns the number of rows by the value of a column."""
@@ -48,4 +50,4 @@ def frame_of(spark: SparkSession, rows: TableRows) -> DataFrame:
     assert isinstance(rows, ArrowRows)
     table = rows.select(*rows.table.arrow_schema.names)
     # One file: Spark would write one for each of its cores.
-    return spark.createDataFrame(table, rows.table.written_spark_schema).coalesce(1)
+    return frame_of_table(spark, table, rows.table.written_spark_schema).coalesce(1)

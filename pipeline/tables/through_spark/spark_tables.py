@@ -1,12 +1,12 @@
 """Tables of a catalog or below a URI, read and written through Spark."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from delta import exceptions as conflicts
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
@@ -23,11 +23,10 @@ from dispatch_audit.pipeline.tables.through_spark.spark_staging import SparkStag
 
 _WAY_OUT = "choose another --out"
 # Delta raises these in the second of two attempts at one run; attempts at different runs do not conflict.
-_CONFLICTS = (
-    conflicts.ConcurrentAppendException,
-    conflicts.ConcurrentDeleteDeleteException,
-    conflicts.ConcurrentDeleteReadException,
-    conflicts.ConcurrentTransactionException,
+# PySpark has no classes for them without Delta's Python package, which a cluster need not have.
+_CONFLICT = re.compile(
+    r"Concurrent(?:Append|DeleteDelete|DeleteRead|Transaction)Exception"
+    r"|DELTA_CONCURRENT_(?:APPEND|DELETE_DELETE|DELETE_READ|TRANSACTION)"
 )
 
 
@@ -141,7 +140,9 @@ class SparkTables:
 def _conflicts() -> Iterator[None]:
     try:
         yield
-    except _CONFLICTS as error:
+    except Exception as error:
+        if not _CONFLICT.search(str(error)):
+            raise
         raise ConflictError(reason_of(error)) from error
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.engine.functions import map_in_arrow
 from dispatch_audit.pipeline.engine.limits import refuse_scan
+from dispatch_audit.pipeline.engine.releases.batch_sizes import rows_of_a_trace
 from dispatch_audit.pipeline.engine.task_number import task_number
 from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
 from dispatch_audit.pipeline.trace.scan.frames import frames_of
@@ -56,7 +57,7 @@ def in_tasks(spark: SparkSession, trace: Trace, work: Work, schema: str, *, scan
         refuse_scan(spark, ", ".join(log.path for log in to_scan))
     frames = [_by_workers(spark, shares, work, schema)] if shares else []
     frames += [frame for log in to_scan for frame in _scanned(spark, log, trace.seqs, work, schema)]
-    return reduce(DataFrame.union, frames) if frames else spark.createDataFrame([], schema)
+    return reduce(lambda above, below: above.union(below), frames) if frames else spark.createDataFrame([], schema)
 
 
 def evaluated(
@@ -76,7 +77,7 @@ def evaluated(
         UsageError: a table or a remote path does not exist, or the engine cannot read it.
         TraceError: a file cannot be read.
     """
-    with trace_errors():
+    with trace_errors(), rows_of_a_trace(spark):
         try:
             return evaluate(in_tasks(spark, trace, work, schema))
         except Exception as error:
