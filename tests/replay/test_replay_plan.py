@@ -45,7 +45,7 @@ def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
     plan = capsys.readouterr().out
     assert len(re.findall(r"\bExchange\b", plan)) == 1
     assert len(re.findall(r"\bSort\b", plan)) == 1
-    assert len(re.findall(r"\bMapInArrow\b", plan)) == (2 if of_window else 1 if moved else 0)
+    assert len(re.findall(r"\bMapInArrow\b", plan)) == (3 if of_window else 2 if moved else 1)
 
 
 @pytest.mark.parametrize("scanned", [True, False], ids=["scanned", "by workers"])
