@@ -181,7 +181,13 @@ VIOLATIONS = TableSchema(
         _optional("against", "string", "what contradicts it, a clause; NULL: it is wrong by itself"),
         _optional("why", "array<string>", "reasons for the verdict, a clause each, known bugs with their titles last"),
         _optional("remedy", "string", "what helps, in sentences; NULL: nothing is known to"),
-        Column("explanation", "string", "the finding in a sentence: what, against, why and remedy"),
+        _optional(
+            "assumes",
+            "assumptions",
+            "values of settings on which it rests and that no row says: setting, value, and whose it is (claimed, or "
+            "default of a release); NULL: it rests on none",
+        ),
+        Column("explanation", "string", "the finding in a sentence: what, against, why, what it assumes, and remedy"),
         _optional(
             "accepted", "boolean", "whether the baseline of the audit accepts the finding; NULL: it accepts none"
         ),

@@ -26,7 +26,9 @@ from pyspark.sql.types import (
 
 RUN_KEY = "run_key"
 
-ColumnType = Literal["string", "bigint", "double", "boolean", "timestamp", "binary", "array<string>", "stages"]
+ColumnType = Literal[
+    "string", "bigint", "double", "boolean", "timestamp", "binary", "array<string>", "stages", "assumptions"
+]
 
 # The element of runs.stages: name of the stage, wall time in seconds, rows it produced.
 _STAGES_DDL = "array<struct<stage:string,seconds:double,rows:bigint>>"
@@ -39,6 +41,13 @@ _SPARK_STAGE = StructType(
 )
 _ARROW_STAGE = pa.struct([("stage", pa.string()), ("seconds", pa.float64()), ("rows", pa.int64())])
 
+# The element of violations.assumes: name of the setting, the value that is taken for it, and whose value that is.
+_ASSUMPTION = ("setting", "value", "source")
+_ASSUMPTIONS_DDL = f"array<struct<{','.join(f'{name}:string' for name in _ASSUMPTION)}>>"
+_SPARK_ASSUMPTION = StructType([StructField(name, StringType()) for name in _ASSUMPTION])
+_ARROW_ASSUMPTION = pa.struct([(name, pa.string()) for name in _ASSUMPTION])
+
+_DDL = {"stages": _STAGES_DDL, "assumptions": _ASSUMPTIONS_DDL}
 _SPARK_TYPES: dict[ColumnType, DataType] = {
     "string": StringType(),
     "bigint": LongType(),
@@ -48,6 +57,7 @@ _SPARK_TYPES: dict[ColumnType, DataType] = {
     "binary": BinaryType(),
     "array<string>": ArrayType(StringType()),
     "stages": ArrayType(_SPARK_STAGE),
+    "assumptions": ArrayType(_SPARK_ASSUMPTION),
 }
 _ARROW_TYPES: dict[ColumnType, pa.DataType] = {
     "string": pa.string(),
@@ -58,6 +68,7 @@ _ARROW_TYPES: dict[ColumnType, pa.DataType] = {
     "binary": pa.binary(),
     "array<string>": pa.list_(pa.string()),
     "stages": pa.list_(_ARROW_STAGE),
+    "assumptions": pa.list_(_ARROW_ASSUMPTION),
 }
 
 
@@ -67,7 +78,7 @@ class Column:
 
     Attributes:
         name: public: others rely on it.
-        type: a type of Spark SQL, or `stages`.
+        type: a type of Spark SQL, or `stages` or `assumptions`.
         comment: its meaning and unit; becomes the comment in Delta.
         nullable: whether a row may leave it out.
         derived_from: for a timestamp, the column of microseconds since 1970 UTC that it repeats.
@@ -148,8 +159,7 @@ class TableSchema:
         that replacing a run only changes metadata and two runs that write at the same time do not conflict.
         """
         columns = ", ".join(
-            f"{c.name} {_STAGES_DDL if c.type == 'stages' else c.type}"
-            f"{'' if c.nullable else ' NOT NULL'} COMMENT {_literal(c.comment)}"
+            f"{c.name} {_DDL.get(c.type, c.type)}{'' if c.nullable else ' NOT NULL'} COMMENT {_literal(c.comment)}"
             for c in self.columns
         )
         properties = ", ".join(f"'{name}' = {_literal(check)}" for name, check in self.properties.items())

@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMoves
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
+from dispatch_audit.pipeline.replay.blocking.stalls.rests_on import is_certain, is_unknown
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation, SituationOf, counts_from_us
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
@@ -26,17 +27,16 @@ from dispatch_audit.pipeline.replay.blocking.starvation import STARVED
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash, StarvedHashes
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of, look_ahead_is_said
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
+from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.memories import CLAIM, WAIT
+from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
     GIVES_UP,
     INTERVAL_OVER,
     INTERVALS,
-    OF_CONSUMER,
     RELEASED,
     SAMPLE,
     STALLED,
@@ -45,7 +45,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, CLAIM_DISREGARDED, common_of
+from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, common_of
 
 # Causes of a consumer; the others are causes of a hash.
 _CONSUMER_CAUSES: Final = (Cause.NO_PERMITS, Cause.UNACKED_LIMIT_CONSUMER)
@@ -209,8 +209,7 @@ class BlockingMonitor:
                 threshold_us,
                 self.limits,
                 self._pauses_at,
-                look_ahead_is_said(self.in_force),
-                self.in_force.says_rates(),
+                self.in_force,
             )
 
         return situation
@@ -241,17 +240,19 @@ class BlockingMonitor:
         if by_others or common_of(state)["permits_known_by"] == BY_SNAPSHOTS:
             # Snapshots may show that it had no permits although rows grant some, or no row says how many it got since.
             passed_over_us = min(passed_over_us, row.passed_ts - self.reports.without_permits_us(row.consumer))
-        claim = record_of(state.limits.claims, CLAIM, OF_CONSUMER)["claim"]
-        if by_others or state.consumers[row.consumer].uncounted > 0 or claim == CLAIM_DISREGARDED:
+        if by_others or state.consumers[row.consumer].uncounted > 0:
             # The broker does not read for a blocked consumer, although it may send it something (4.2, 4.8). If it
-            # counts more than rows show (F10, E6), or has another limit, it may have blocked it at other times.
+            # counts more than rows show (F10, E6), it may have blocked it at other times.
             passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
         # Until a recently joined consumer is released, what it is held back from is not passed over (6.1).
         passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(state, row.consumer))
         passed_over_us -= self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = self.moves.of(row.hash)
-            origin = (row.passed_ts, row.passed_by, row.drained_from, row.registered, moves)
+            limit = UNACKED_PER_CONSUMER
+            open_limit = (limit,) if row.holds and not is_certain(state, self.in_force, limit) else ()
+            unknown = open_limit if is_unknown(state, self.in_force, limit) else ()
+            origin = (row.passed_ts, row.passed_by, row.drained_from, row.registered, moves, open_limit, unknown)
             self.starved.add(StarvedHash(row.hash, row.consumer, interval, row.waiting, head, passed, *origin))
 
     def _is_unwritable(self, state: Seen, consumer: int, interval: Interval) -> bool:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.durations import blocked_on_unacked_us, look_ahead_us, unserved_us
-from dispatch_audit.pipeline.replay.blocking.half_full import blocked_until_ts
+from dispatch_audit.pipeline.replay.blocking.may_be_blocked import blocked_until_ts
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
@@ -98,6 +98,8 @@ def _report_starved(
     report[row].passed_by = owner
     report[row].blocked_until_ts = blocked_until_ts(state, owner, point.ts_us)
     if owner >= 0:
+        of = state.consumers[owner]
+        report[row].holds = 1 if of.unacked + of.uncounted > 0 or of.gave_up_ts > since.ts_us else 0
         report[row].passed_ledger = state.consumers[owner].sent_ledger
         report[row].passed_entry = state.consumers[owner].sent_entry
         report[row].passed_ts = state.consumers[owner].sent_ts

@@ -75,6 +75,8 @@ class StarvedHash(NamedTuple):
         drained_from: the index of the consumer from which it drained before; NOBODY: it never drained.
         registered: how often its pending entries were counted as draining there.
         moves: the moves of the hash while entries of it were held.
+        rests_on: the settings that no row says and that might explain it.
+        unknown: those of them of which nothing may be assumed.
     """
 
     hash: int
@@ -88,6 +90,8 @@ class StarvedHash(NamedTuple):
     drained_from: int
     registered: int
     moves: tuple[OwnershipMove, ...]
+    rests_on: tuple[str, ...]
+    unknown: tuple[str, ...]
 
     @property
     def kind(self) -> StarvationKind:

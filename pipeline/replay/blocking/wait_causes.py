@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.durations import (
     unavailable_us,
     unserved_us,
 )
-from dispatch_audit.pipeline.replay.blocking.half_full import note_half_full_subscription
+from dispatch_audit.pipeline.replay.blocking.may_be_blocked import note_subscription_may_be_blocked
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -32,7 +32,7 @@ _NEAR_LIMIT: Final = 0.95
 def note_limits(state: SeenByBlocking, ts: int) -> None:
     """Adds up the time for which the limits of the subscription are reached; called with every row."""
     common, waits = state.common, state.waits.common
-    note_half_full_subscription(state, ts)
+    note_subscription_may_be_blocked(state, ts)
     if common[0].look_ahead_limit > 0 or waits[0].look_ahead_since_ts != UNKNOWN:
         limit = common[0].look_ahead_limit
         full = limit > 0 and common[0].in_replay >= _NEAR_LIMIT * limit

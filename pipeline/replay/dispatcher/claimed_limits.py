@@ -101,7 +101,6 @@ def stand_again(state: State, setting: str) -> None:
     limited, seen = LIMITED[setting], record_of(state.limits.common, LIMIT)
     state.limits.claims[limited : limited + 1] = CLAIM.new(1)
     if limited == OF_CONSUMER:
-        seen["stood"] = 0
         state.limits.consumers[:] = CONSUMER_LIMIT.anew(state.limits.consumers)
     else:
         seen["full_since_ts"] = 0
@@ -112,22 +111,6 @@ def messages_of_a_read(state: Seen) -> int:
     """The most messages that one read brings: it may take the subscription so far beyond its limit."""
     largest = int(state.limits.consumers.view(np.ndarray)["largest"].max(initial=0))
     return int(record_of(state.common, COMMON)["read_batch_max"]) * max(largest, 1)
-
-
-def held_back_between(state: Seen, setting: str, times_min: int) -> tuple[int, int] | None:
-    """The rows between which the broker was seen to keep a limit; None: it was not.
-
-    It held back at it so often, and no less often than something was sent beyond it: a policy may raise a limit for a
-    while, and everything is beyond it then. A limit of consumers is also kept if each pass of it came between two long
-    times of holding back. Before and after that it may have another limit.
-    """
-    limited = LIMITED[setting]
-    claim = _claim(state, limited)
-    held_back, passes = int(claim["held_back"]), int(claim["passes"])
-    stood = int(record_of(state.limits.common, LIMIT)["stood"]) if limited == OF_CONSUMER else 0
-    if held_back < max(times_min, int(claim["beyond"])) and stood < max(passes, 1):
-        return None
-    return int(claim["kept_from_seq"]), int(claim["kept_to_seq"])
 
 
 def disregard(state: State, out: Output) -> list[ContradictedLimit]:

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
-from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import Sent
+from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import Sent
 from dispatch_audit.pipeline.replay.dispatcher import draining, join_leave_reset, kernel, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (

@@ -78,10 +78,7 @@ def _blocked(unacked: int, limit: int, before: int) -> int:
 def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None:
     """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
     entries, consumers, common = state.entries, state.consumers, state.common
-    for _ in range(min(max(entries[slot].messages, 1), 3)):
-        common[0].third_last_ts = common[0].second_last_ts
-        common[0].second_last_ts = common[0].last_dispatch_ts
-        common[0].last_dispatch_ts = point.ts_us
+    common[0].last_dispatch_ts = point.ts_us
     common[0].last_dispatch_seq = point.seq
     _note_in_turn(state, slot, consumer, point)
     consumers[consumer].sent_ledger = entries[slot].ledger

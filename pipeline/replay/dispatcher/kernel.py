@@ -5,7 +5,6 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 """
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
-from dispatch_audit.pipeline.replay.blocking.half_full import note_perhaps_blocked
 from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
@@ -271,7 +270,6 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     entries, consumer, policy = state.entries, sent.consumer, rows.policy
     point = TracePoint(sent.seq, sent.ts_us)
     note_abort(state, slot)
-    note_perhaps_blocked(state, consumer, entries[slot].messages, sent.ts_us)
     vague = _perhaps_returned(state, slot, sent, policy)
     check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
     if state.common[0].resetting == NO_RESET:

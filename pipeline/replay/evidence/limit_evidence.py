@@ -2,9 +2,7 @@
 
 Rules count how often a limit is passed, and how often the broker holds back at it (`rules.limits_contradicted`). It
 follows for the findings: those under a contradicted limit are not provable, and one within the bracket of a
-change stands only if both values make it one. A limit that only trace.json or the default of the release claims may
-have been raised by a policy that nobody recorded, so a dispatch beyond it breaks the rule only where a row `settings`
-says the limit, or where the broker holds back at it more often than not.
+change stands only if both values make it one.
 """
 
 from typing import Final, NamedTuple
@@ -14,7 +12,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit, held_back_between
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
@@ -27,8 +25,6 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.records import Records, chosen
 
-HELD_BACK_MIN: Final = 3
-"""So often at least a broker holds back at a limit that it keeps; once or twice may have another reason."""
 _JUDGED: Final = (
     "no wait is put down to this limit any more, and dispatches beyond it are not provable instead of violations"
 )
@@ -62,16 +58,13 @@ class _LimitRows(NamedTuple):
 class LimitEvidence:
     """What rows and snapshots say of the limits of one subscription."""
 
-    __slots__ = ("_changed", "_disputed", "_reported", "_said_since", "_since", "_vouched")
+    __slots__ = ("_changed", "_disputed", "_reported", "_since")
 
     def __init__(self) -> None:
         self._changed: list[_ChangedLimit] = []
-        # Where the limit is contradicted, and where it is certainly the broker's.
+        # Where the limit is contradicted.
         self._disputed: list[_LimitRows] = []
-        self._vouched: list[_LimitRows] = []
         self._since = dict.fromkeys(LIMITED, -1)
-        # Since when a row says the limit that is in force; None: none does.
-        self._said_since: dict[str, int | None] = dict.fromkeys(LIMITED)
         # The most unacknowledged messages that a snapshot reports of one consumer, and its row.
         self._reported: tuple[int, int] | None = None
 
@@ -82,14 +75,8 @@ class LimitEvidence:
         for name, was in zip(LIMITED, before, strict=True):
             now = in_force.of(name)
             # Where rows were lost, the last one before them need not have been in force until now.
-            changed = now.limit != was.limit or (now.said_by_row and was.where == "lost")
-            if changed or not now.said_by_row:
-                self._end_said(name, row.seq)
-            if now.said_by_row and self._said_since[name] is None:
-                self._said_since[name] = row.seq
-            if not changed:
+            if now.limit == was.limit and not (now.said_by_row and was.where == "lost"):
                 continue
-            self._vouched += _kept(name, dispatcher)
             self._disputed = [
                 disputed._replace(until_seq=min(disputed.until_seq, row.seq)) if disputed.setting == name else disputed
                 for disputed in self._disputed
@@ -100,12 +87,6 @@ class LimitEvidence:
             dispatcher.judge_anew(name)
             if row.seq_begin < row.seq:
                 self._changed.append(_ChangedLimit(name, row.seq_begin, row.seq, now.limit, row.ts_us))
-
-    def _end_said(self, name: str, seq: int) -> None:
-        since = self._said_since[name]
-        if since is not None:
-            self._vouched.append(_LimitRows(name, since, seq))
-            self._said_since[name] = None
 
     def look(self, snapshot: Snapshot) -> None:
         """Remembers the most unacknowledged messages that the broker reports of a consumer."""
@@ -135,27 +116,6 @@ class LimitEvidence:
         """The name of the contradicted limit that a finding is about; None: it stands."""
         return next((disputed.setting for disputed in self._disputed if disputed.include(limited, seq)), None)
 
-    def note_kept(self, dispatcher: Dispatcher) -> None:
-        """Notes which of the limits in force the broker is known to keep; call before each result."""
-        kept = [vouched for name in LIMITED for vouched in _kept(name, dispatcher)]
-        former = {(vouched.setting, vouched.after_seq) for vouched in kept}
-        self._vouched = [
-            vouched
-            for vouched in self._vouched
-            if vouched.until_seq < NEVER and (vouched.setting, vouched.after_seq) not in former
-        ]
-        said = [_LimitRows(name, since, NEVER) for name, since in self._said_since.items() if since is not None]
-        self._vouched += kept + said
-
-    @property
-    def any_vouched(self) -> bool:
-        """Whether any limit is the broker's at any time."""
-        return bool(self._vouched)
-
-    def is_vouched(self, limited: int, seq: int) -> bool:
-        """Whether the limit that a finding is about is the broker's: a row says it, or the broker holds back at it."""
-        return any(vouched.include(limited, seq) for vouched in self._vouched)
-
     def holding(self, findings: Records, messages_of_a_read: int) -> Records:
         """The findings without those that a limit explains which may have been in force by then.
 
@@ -175,9 +135,3 @@ class LimitEvidence:
     def forget(self, recent_us: int) -> None:
         """Drops what concerns no finding that a later window reports."""
         self._changed = [changed for changed in self._changed if changed.ts_us > recent_us]
-
-
-def _kept(setting: str, dispatcher: Dispatcher) -> list[_LimitRows]:
-    """The rows between which the broker was seen to keep the limit in force; empty: there are none."""
-    between = held_back_between(dispatcher.seen, setting, HELD_BACK_MIN)
-    return [] if between is None else [_LimitRows(setting, *between)]

@@ -13,7 +13,9 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 
 # The fields of a finding that are columns; the other fields become several columns, or text.
 _AS_THEY_ARE: Final = [
-    field.name for field in fields(JudgedFinding) if field.name not in ("explanation", "known_bugs", "detail")
+    field.name
+    for field in fields(JudgedFinding)
+    if field.name not in ("explanation", "known_bugs", "assumes", "detail")
 ]
 
 
@@ -33,6 +35,7 @@ def violations(found: Iterable[RuleFindings], per_rule_max: int) -> Columns:
         "rule": rules,
         **{name: [getattr(finding, name) for finding in findings] for name in _AS_THEY_ARE},
         "known_bug": [labels(finding.known_bugs) for finding in findings],
+        "assumes": [[of._asdict() for of in finding.assumes] or None for finding in findings],
         "detail": [None if finding.detail is None else json.dumps(finding.detail) for finding in findings],
         "what": [words.what for words in worded],
         "against": [words.against or None for words in worded],

@@ -10,7 +10,6 @@ from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     HELD_BACK_US,
     count_held_back,
     count_pass,
-    note_kept,
     weigh,
 )
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -21,12 +20,6 @@ from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, CLAIM_STANDS
 
 IN_FLIGHT_US: Final = 100_000
 """The time after which a read that granted entries to a consumer is over: it takes up to 40 ms (contract 6.6)."""
-STOOD_US: Final = 1_000_000
-"""A limit certainly held back an entry that could be sent and waited for so long while its consumer was at the limit.
-
-If one pass, by one message, lies between two such waits, the broker has the limit and broke it once: a limit that a
-policy had raised meanwhile would have let the consumer have more.
-"""
 
 
 @compiled
@@ -83,6 +76,7 @@ def check_limit_of_consumer(state: Seen, out: Output, slot: int, sent: Dispatch)
         row = report(state, out, UNACKED_LIMIT, slot, sent)
         out.findings[row].value = _certainly_unacked(state, sent.consumer) + state.entries[slot].messages
         out.findings[row].expected = state.common[0].unacked_max
+        out.findings[row].said = state.common[0].consumer_said
         out.findings[row].largest = _largest_batch(state, slot, sent.consumer)
 
 
@@ -99,10 +93,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
     if not passes:
         _note_held_back(state, slot, sent)
         return
-    claims[OF_CONSUMER].beyond += 1
     messages = _certainly_unacked(state, consumer) + state.entries[slot].messages
-    stood = limits[consumer].passing == 0 and _stood(state, slot, sent, sent.ts_us)
-    limits[consumer].stood = 1 if stood and limits[consumer].largest == 1 else 0
     # Each later read is another pass, unless a row states the limit: then the broker breaks it once for a while.
     again = state.common[0].consumer_said == 0 and sent.ts_us - limits[consumer].passed_ts > IN_FLIGHT_US
     if limits[consumer].passing == 0 or again:
@@ -113,7 +104,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
         claims[OF_CONSUMER].most = messages
         state.limits.common[0].most_by = consumer
     far = messages >= FAR * state.common[0].unacked_max * limits[consumer].largest
-    weigh(state, out, OF_CONSUMER, sent, far, state.limits.common[0].stood)
+    weigh(state, out, OF_CONSUMER, sent, far)
 
 
 @compiled
@@ -127,36 +118,9 @@ def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
     if entries[slot].marks & (Mark.WAITING | Mark.DELAYED) != Mark.WAITING:
         # The tracker may release a delayed entry at any time after it is due.
         return
-    if limits[sent.consumer].stood == 1:
-        # The consumer was beyond the limit since its last dispatch.
-        limits[sent.consumer].stood = 0
-        if _stood(state, slot, sent, freed_ts):
-            state.limits.common[0].stood += 1
-            note_kept(state, OF_CONSUMER, state.limits.claims[OF_CONSUMER].passed_seq - 1, sent.seq)
-        return
     since = max(limits[sent.consumer].freed_from_ts, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
     if freed_ts - since >= HELD_BACK_US:
-        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full, limits[sent.consumer].full_seq)
-
-
-@compiled
-def _stood(state: Seen, slot: int, sent: Dispatch, until_ts: int) -> bool:
-    """Whether an entry could have been sent for long before a time while its consumer was at the limit and got none.
-
-    Permits that a consumer asks for at the limit do not count until it is below the limit, so it had its permits all
-    the time.
-    """
-    entries, consumers, consumer = state.entries, state.consumers, sent.consumer
-    limits = state.limits.consumers
-    if state.common[0].rate_limited == 1:
-        # The entry may have waited for the limit of the dispatch rate.
-        return False
-    had_permits = state.common[0].permits_known_by == BY_FLOWS and consumers[consumer].permits > 0
-    if not had_permits or entries[slot].marks & (Mark.WAITING | Mark.READ) != Mark.WAITING | Mark.READ:
-        return False
-    since = max(limits[consumer].full_ts, limits[consumer].freed_from_ts, consumers[consumer].sent_ts)
-    since = max(since, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
-    return bool(until_ts - since >= STOOD_US)
+        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full)
 
 
 @compiled
@@ -168,7 +132,6 @@ def note_at_limit(state: SeenByLimits, consumer: int, point: TracePoint) -> None
     if state.consumers[consumer].unacked >= limit:
         if limits[consumer].full_ts == 0:
             limits[consumer].full_ts = point.ts_us
-            limits[consumer].full_seq = point.seq
             limits[consumer].freed_from_ts = 0
             limits[consumer].most_full = 0
         limits[consumer].most_full = max(limits[consumer].most_full, state.consumers[consumer].unacked)
@@ -177,7 +140,7 @@ def note_at_limit(state: SeenByLimits, consumer: int, point: TracePoint) -> None
         elif limits[consumer].freed_from_ts == 0:
             limits[consumer].freed_from_ts = point.ts_us
     elif limits[consumer].full_ts > 0:
-        if limits[consumer].passing == 0 or limits[consumer].stood == 1:
+        if limits[consumer].passing == 0:
             limits[consumer].freed_ts = point.ts_us if limits[consumer].freed_from_ts > 0 else 0
         limits[consumer].full_ts = 0
         limits[consumer].passing = 0

@@ -41,6 +41,7 @@ def check_limit_of_subscription(state: Seen, out: Output, slot: int, sent: Dispa
         out.findings[row].value = state.common[0].unacked + state.entries[slot].messages
         out.findings[row].expected = state.common[0].subscription_max
         out.findings[row].limited = OF_SUBSCRIPTION
+        out.findings[row].said = state.common[0].subscription_said
         out.findings[row].read_when_full = state.limits.common[0].read_when_full + 1
         out.findings[row].vague = state.common[0].total_vague
 
@@ -59,13 +60,12 @@ def note_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sent
     seen[0].read_when_full += 1
     if not beyond:
         return
-    claims[OF_SUBSCRIPTION].beyond += 1
     if seen[0].passing == 0:
         seen[0].passing = 1
         count_pass(state, OF_SUBSCRIPTION, sent, common[0].unacked)
     messages = common[0].unacked + state.entries[slot].messages
     claims[OF_SUBSCRIPTION].most = max(claims[OF_SUBSCRIPTION].most, messages)
-    weigh(state, out, OF_SUBSCRIPTION, sent, common[0].unacked >= FAR * common[0].subscription_max, 0)
+    weigh(state, out, OF_SUBSCRIPTION, sent, common[0].unacked >= FAR * common[0].subscription_max)
 
 
 @compiled
@@ -121,7 +121,7 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         since_ts = ts - HELD_BACK_US
         was_full = seen[0].full_since_ts <= since_ts and seen[0].passing == 0
         if was_full and _is_any_unread(state, since_ts):
-            count_held_back(state, OF_SUBSCRIPTION, seen[0].most_full, common[0].last_dispatch_seq)
+            count_held_back(state, OF_SUBSCRIPTION, seen[0].most_full)
         seen[0].full_since_ts = 0
     if full:
         seen[0].most_full = max(seen[0].most_full, common[0].unacked)

@@ -35,7 +35,6 @@ def count_pass(state: SeenByLimits, limited: int, sent: Dispatch, explained_from
     """
     claims = state.limits.claims
     claims[limited].passes += 1
-    claims[limited].just_passed = 1
     if claims[limited].passes == 1:
         claims[limited].passed_seq = sent.seq
         claims[limited].passes_from = explained_from
@@ -50,48 +49,30 @@ def _forget_held_back(state: SeenByLimits, limited: int) -> None:
     claims = state.limits.claims
     claims[limited].held_back = 0
     claims[limited].held_at = 0
-    claims[limited].kept_from_seq = 0
 
 
 @compiled
-def count_held_back(state: SeenByLimits, limited: int, most: int, seq: int) -> None:
-    """Counts a time at the limit, at most `most` messages, in which the broker held back after the dispatch `seq`.
+def count_held_back(state: SeenByLimits, limited: int, most: int) -> None:
+    """Counts a time at the limit, at most `most` messages, in which the broker held back.
 
-    At that dispatch it certainly had the limit. When the time ended, it may have had another one, because a blocked
-    consumer stays blocked until its next acknowledgement (4.14).
-
-    With a limit of the dispatch rate such a time proves nothing, because entries may have waited for that. A single one
-    after a pass does not prove that the broker still has the limit, because other causes also hold entries back.
+    With a limit of the dispatch rate such a time proves nothing, because entries may have waited for that.
     """
     claims = state.limits.claims
     if state.common[0].rate_limited == 1 or 0 < claims[limited].passes_from <= most:
         return
     claims[limited].held_back += 1
     claims[limited].held_at = max(claims[limited].held_at, most)
-    if claims[limited].just_passed == 0:
-        note_kept(state, limited, seq, seq)
-    claims[limited].just_passed = 0
 
 
 @compiled
-def note_kept(state: SeenByLimits, limited: int, since_seq: int, seq: int) -> None:
-    """Notes that the broker certainly had the limit between two rows."""
-    claims = state.limits.claims
-    if claims[limited].kept_from_seq == 0:
-        claims[limited].kept_from_seq = since_seq
-    claims[limited].kept_from_seq = min(claims[limited].kept_from_seq, since_seq)
-    claims[limited].kept_to_seq = max(claims[limited].kept_to_seq, seq)
-
-
-@compiled
-def weigh(state: SeenByLimits, out: Output, limited: int, sent: Dispatch, far: bool, stood: int) -> None:
+def weigh(state: SeenByLimits, out: Output, limited: int, sent: Dispatch, far: bool) -> None:
     """Contradicts a claimed limit, and stops the kernel, if a dispatch completes the evidence against the limit.
 
-    A single dispatch `far` beyond the limit is enough. The limit certainly held back an entry `stood` times.
+    A single dispatch `far` beyond the limit is enough.
     """
     claims = state.limits.claims
     passes = claims[limited].passes
-    if (passes >= PASSES_MIN or far) and passes > claims[limited].held_back + stood:
+    if (passes >= PASSES_MIN or far) and passes > claims[limited].held_back:
         claims[limited].claim = CLAIM_CONTRADICTED
         claims[limited].contradicted_seq = sent.seq
         claims[limited].contradicted_ts = sent.ts_us

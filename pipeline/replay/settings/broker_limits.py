@@ -115,8 +115,3 @@ def in_force_of(limits: BrokerLimits, in_force: SettingsInForce) -> BrokerLimits
         lowest_per_subscription=min((limit for limit in lowest if limit > 0), default=0),
         read_batch=in_force.highest(READ_BATCH),
     )
-
-
-def look_ahead_is_said(in_force: SettingsInForce) -> bool:
-    """Whether rows say both limits of look-ahead."""
-    return all(in_force.of(name).said_by_row for name in LOOK_AHEAD)

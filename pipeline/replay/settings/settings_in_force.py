@@ -27,6 +27,16 @@ _RATES: Final[Mapping[Scope, str]] = {
     "subscription": "dispatchThrottlingRatePerSubscription",
 }
 _RATE_LIMITS: Final = tuple(f"{name}{unit}" for name in _RATES.values() for unit in ("InMsg", "InByte"))
+_IN_REPLAY: Final = "keySharedLookAheadMsgInReplayThreshold"
+
+LOOK_AHEAD: Final = f"{_IN_REPLAY}*"
+"""The two limits of look-ahead, which bring about one."""
+DISPATCH_RATES: Final = "dispatchThrottlingRate"
+"""The limits of the dispatch rate, of all levels."""
+_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    LOOK_AHEAD: (f"{_IN_REPLAY}PerConsumer", f"{_IN_REPLAY}PerSubscription"),
+    DISPATCH_RATES: _RATE_LIMITS,
+}
 # Policies of the namespace and the topic have no part in what the broker looks up in broker.conf itself.
 _OF_POLICIES: Final = frozenset({"namespace", "topic", "subscription"})
 
@@ -153,8 +163,12 @@ class SettingsInForce:
         return tuple(dict.fromkeys((self.of(name), *announced)))
 
     def is_known(self, name: str) -> bool:
-        """Whether no row that names a setting may be missing."""
-        return self.of(name).where != "lost"
+        """Whether no row that names a setting, or one of several, may be missing."""
+        return all(self.of(one).where != "lost" for one in members(name))
+
+    def is_said(self, name: str) -> bool:
+        """Whether rows say a setting, or each of several."""
+        return all(self.of(one).said_by_row for one in members(name))
 
     def highest(self, name: str) -> int:
         """The limit that no broker exceeds, whichever of the possible values is in force; 0: there is none."""
@@ -198,17 +212,9 @@ class SettingsInForce:
         """The limits of the dispatch rate that are in force as far as settings say; 0: none."""
         return tuple(self.of(name).limit for name in _RATE_LIMITS)
 
-    def says_rates(self) -> bool:
-        """Whether rows say each limit of the dispatch rate, or that there is none."""
-        return all(self.of(name).said_by_row for name in _RATE_LIMITS)
-
-    def knows_rates(self) -> bool:
-        """Whether no row that says a limit of the dispatch rate may be missing."""
-        return all(self.is_known(name) for name in _RATE_LIMITS)
-
     def rules_out_rates(self) -> bool:
         """Whether rows say of each limit of the dispatch rate that there is none."""
-        return self.says_rates() and not self.rates()
+        return self.is_said(DISPATCH_RATES) and not self.rates()
 
     def _values_of(self, row: SettingsRow) -> dict[str, Setting]:
         sources: dict[str, str | None] = json.loads(row.sources)
@@ -218,6 +224,11 @@ class SettingsInForce:
             said = default if value is None else value
             found[name] = Setting(name, said, "settings row", sources.get(name) or "", row.said_seq)
         return found
+
+
+def members(name: str) -> tuple[str, ...]:
+    """The names in broker.conf that a name of several settings stands for, or the name itself."""
+    return _MEMBERS.get(name, (name,))
 
 
 def _value(value: object) -> Value:

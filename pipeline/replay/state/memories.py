@@ -44,8 +44,8 @@ CONSUMER_WAIT = RecordKind(
         "cause": 0,  # why it can be sent nothing, see `causes`; READY: it can
         "former": 0,  # the value of `cause` before that
         "unserved_since_ts": 0,  # since when the broker has not read for it; 0: it does
-        "half_full": 0,  # it holds more than half of what may be its limit, so a limit that no row says may block it
-        "half_full_count": 0,  # what the broker counts as unacknowledged, at least, for `half_full`
+        "may_be_blocked": 0,  # it may be at its limit with what rows do not show, and not down to half of it
+        "counted": 0,  # what the broker may count as unacknowledged, for `may_be_blocked`
         "counts_more": 0,  # so many messages more than rows show it has unacknowledged, by snapshots (E6, F10)
         "recent": 0,  # it joined recently and gets no new entries (3.x and classic)
     },
@@ -53,10 +53,8 @@ CONSUMER_WAIT = RecordKind(
         "cause_seq": 0,
         "cause_ts": 0,
         "unavailable_us": 0,  # the time in which it could be sent nothing, without the open interval
-        "unserved_us": 0,  # that in which the broker did not, or perhaps not, read for it, without the open one
-        "sent_count": 0,  # what the broker counted as unacknowledged, at least, when it was sent its last message
-        "sent_unserved_us": 0,  # `unserved_us` then, with the open interval
-        "half_full_ts": 0,  # until when it was last half full
+        "unserved_us": 0,  # that in which the broker did not read for it, without the open one
+        "may_be_blocked_ts": 0,  # until when it last was
     },
 )
 
@@ -66,9 +64,9 @@ WAIT = RecordKind(
     {
         "look_ahead_since_ts": UNKNOWN,  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
         "blocked_on_unacked_since_ts": UNKNOWN,  # the same for `blocked_on_unacked`
-        "half_full": 0,  # half of what may be the limit is unacknowledged, so it may block the subscription
-        "half_full_ts": 0,  # until when it last was
-        "half_full_count": 0,  # the unacknowledged messages, for `half_full`
+        "may_be_blocked": 0,  # half of the limit is unacknowledged, which may have been reached for a moment
+        "may_be_blocked_ts": 0,  # until when it last was
+        "counted": 0,  # the unacknowledged messages, for `may_be_blocked`
         "stopped_at_seq": 0,  # the row before which the kernel has stopped for a stall
         "looked_ts": 0,  # when it last stopped in front of a row that takes entries from consumers in a stall
         "join_release_ledger": UNKNOWN,  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
@@ -87,12 +85,10 @@ CONSUMER_LIMIT = RecordKind(
     "consumer_limit",
     {
         "full_ts": 0,  # since when it holds as many messages as its limit; 0: it does not
-        "full_seq": 0,  # the row with which it last reached it
         "freed_ts": 0,  # when it came down from its limit, if it was sent nothing since; 0: it did not
         "freed_from_ts": 0,  # since when it was there and had permits; 0: it has had none since
         "passing": 0,  # since it reached its limit it has been sent more than batches explain
         "passed_ts": 0,  # the first dispatch of the last read that did
-        "stood": 0,  # it was held back at its limit for long before the one dispatch that passed it
         "most_full": 0,  # the most messages since it reached its limit
     },
     lasting={
@@ -105,16 +101,11 @@ CONSUMER_LIMIT = RecordKind(
 # What speaks for and against one claimed limit of unacknowledged messages.
 CLAIM = RecordKind(
     "claim",
-    {
-        "kept_from_seq": 0,  # the dispatches at which the broker first and last kept it; 0: none
-        "kept_to_seq": 0,
-    },
+    {},
     lasting={
         "claim": 0,  # whether the broker respects it: CLAIM_STANDS, ...
         "passes": 0,  # how often more was sent than it and batches allow
-        "beyond": 0,  # the dispatches of these times
         "held_back": 0,  # how often the broker held back at it
-        "just_passed": 0,  # 1: the broker has not held back since the last of them
         "passed_seq": 0,  # the first dispatch beyond it
         "most": 0,  # messages
         "passes_from": 0,  # the lowest limit that explains any of these times; 0: there was none
@@ -124,7 +115,7 @@ CLAIM = RecordKind(
     },
 )
 
-# How the subscription stands to its limit, and two values that are kept once for all consumers.
+# How the subscription stands to its limit, and a value that is kept once for all consumers.
 LIMIT = RecordKind(
     "limit",
     {
@@ -137,7 +128,6 @@ LIMIT = RecordKind(
         "unread_entry": 0,
     },
     lasting={
-        "stood": 0,  # how often a consumer was passed by a message between two times of being held back
         "most_by": 0,  # the consumer that was sent the most
     },
 )

@@ -104,6 +104,7 @@ class KernelFinding(NamedTuple):
     value: int = UNKNOWN  # for counts and limits, the recorded value
     expected: int = UNKNOWN  # the value that the rule allows
     limited: int = 0  # whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION
+    said: int = 0  # 1 if a row says that limit
     largest: int = 0  # the most messages in an entry that the consumer was sent; 0: not about its limit
     read_when_full: int = 0  # entries read since the subscription is at its limit; 0: not about that limit
     vague: int = 0  # 1 if the broker's own count may be lower than that of the trace
@@ -170,6 +171,7 @@ class KernelInterval(NamedTuple):
     passed_entry: int
     passed_ts: int
     passed_by: int  # who was sent the later entry
+    holds: int  # 1 if its owner holds messages, or gave up some since it began
     blocked_until_ts: int  # until when the owner was, or may have been, blocked on unacknowledged messages
 
 

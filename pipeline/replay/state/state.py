@@ -265,8 +265,6 @@ COMMON = RecordKind(
         "ack_sets": 0,  # what ack sets do: SETS_IGNORED, SETS_DELETE, SETS_COUNT
         "last_dispatch_seq": 0,  # the last dispatch
         "last_dispatch_ts": 0,
-        "second_last_ts": 0,  # when the message before the last one was sent,
-        "third_last_ts": 0,  # and the one before that
         "last_seq": 0,  # the last row of the stretch before
         "look_ahead_limit": 0,  # entries in replay; 0: none
         "unacked_max": 0,  # messages that a consumer holds at most, certainly; 0: no limit, or not known

@@ -123,7 +123,6 @@ class Subscription:
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
-        loop.limits.note_kept(dispatcher)
         findings = loop.limits.holding(dispatcher.findings(), messages_of_a_read(dispatcher.seen))
         findings = loop.delays.holding(findings)
         never_dispatched, never_acknowledged = outstanding(dispatcher.seen)

@@ -5,11 +5,14 @@ from collections import Counter
 
 import numpy as np
 
-from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
+from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES, UNACKED_LIMIT
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
-from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.settings.assumed import Assumption
+from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, UNACKED_PER_SUBSCRIPTION
+from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import COUNTED
+from dispatch_audit.pipeline.replay.verdicts.assumed import assumed
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation
 from dispatch_audit.pipeline.replay.verdicts.finding import ALL, JudgedFinding, RuleFindings
@@ -68,11 +71,12 @@ def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingCo
     change = epochs.changes[number] if epochs.changes else None
     epoch = EpochNamed(number, change, not context.misrouted(finding.seq))
     keyed = finding.hash != UNKNOWN
+    taken = _assumed(finding, verdict, context)
     return JudgedFinding(
         severity=verdict.severity,
         seq=finding.seq,
         ts_us=finding.ts_us,
-        explanation=explanation(finding, verdict, names, epoch, context.release),
+        explanation=explanation(finding, verdict, names, epoch, context.release, taken),
         evidence=evidence(finding, names),
         sticky_hash=finding.hash if keyed else None,
         key_id=finding.key_id if keyed else None,
@@ -86,8 +90,17 @@ def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingCo
         change=change_at_issue(finding, epoch),
         permitted_by=verdict.permitted_by,
         known_bugs=verdict.known_bugs,
+        assumes=taken,
         detail=_detail(finding, context),
     )
+
+
+def _assumed(finding: KernelFinding, verdict: FindingVerdict, context: FindingContext) -> tuple[Assumption, ...]:
+    """The limit that a dispatch goes beyond, if no row says it."""
+    if finding.rule != UNACKED_LIMIT or finding.said or verdict.severity == "not_provable":
+        return ()
+    name = UNACKED_PER_SUBSCRIPTION if finding.limited == OF_SUBSCRIPTION else UNACKED_PER_CONSUMER
+    return assumed((name,), context)
 
 
 def _detail(finding: KernelFinding, context: FindingContext) -> dict[str, object]:

@@ -8,6 +8,7 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rule import Case
 from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
 from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -62,7 +63,12 @@ def _since_when(marks: int) -> str:
 
 
 def explanation(
-    finding: KernelFinding, verdict: FindingVerdict, names: Names, epoch: EpochNamed, release: Release
+    finding: KernelFinding,
+    verdict: FindingVerdict,
+    names: Names,
+    epoch: EpochNamed,
+    release: Release,
+    assumes: tuple[Assumption, ...] = (),
 ) -> FindingText:
     """The finding in words, with the reasons for its verdict and the remedies."""
     rule, words = RULES[NAME_OF[finding.rule]], _words(finding, names, epoch)
@@ -70,7 +76,7 @@ def explanation(
     wording = rule.wording if case is None else rule.otherwise.get(case, rule.wording)
     assert wording is not None, "the kernel checks a rule without a wording"
     why = *_reasons(verdict), *titles(verdict.known_bugs)
-    return explained(wording, words, why, remedy(verdict.known_bugs, release))
+    return explained(wording, words, why, remedy(verdict.known_bugs, release), assumes)
 
 
 def _reasons(verdict: FindingVerdict) -> Iterator[str]:

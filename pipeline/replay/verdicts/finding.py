@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rule import Contrast, Wording
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.replay.settings.assumed import Assumption, clause
 
 ALL: Final = 0
 """No limit, where a number of findings limits something."""
@@ -26,6 +27,7 @@ class FindingText(NamedTuple):
         contrast: the conjunction between the two.
         why: the reasons for the verdict, the known bugs among them last.
         remedy: what an operator can do about it; empty: nothing is known to help.
+        assumes: the values of settings on which it rests and that no row says.
     """
 
     what: str
@@ -33,19 +35,27 @@ class FindingText(NamedTuple):
     contrast: Contrast = ""
     why: tuple[str, ...] = ()
     remedy: str = ""
+    assumes: tuple[Assumption, ...] = ()
 
     @property
     def sentence(self) -> str:
         """All parts in one sentence, followed by the remedy."""
         against = f", {self.contrast} {self.against}" if self.against else ""
+        condition = f", {clause(self.assumes)}" if self.assumes else ""
         remedy = f". {self.remedy}" if self.remedy else ""
-        return f"{'; '.join((self.what + against, *self.why))}{remedy}"
+        return f"{'; '.join((self.what + against, *self.why))}{condition}{remedy}"
 
 
-def explained(wording: Wording, words: Mapping[str, object], why: Iterable[str] = (), remedy: str = "") -> FindingText:
+def explained(
+    wording: Wording,
+    words: Mapping[str, object],
+    why: Iterable[str] = (),
+    remedy: str = "",
+    assumes: tuple[Assumption, ...] = (),
+) -> FindingText:
     """The text of a finding whose rule has a wording; `words` fill the names in braces."""
     what, against = wording.what.format_map(words), wording.against.format_map(words)
-    return FindingText(what, against, wording.contrast, tuple(why), remedy)
+    return FindingText(what, against, wording.contrast, tuple(why), remedy, assumes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +81,7 @@ class JudgedFinding:
             issue.
         permitted_by: the exception of the contract that it matches; None: it matches none.
         known_bugs: the bugs that explain it, the closest first (ids of `conf/known_bugs.toml`).
+        assumes: the values of settings on which it rests and that no row says.
         detail: details that have no column; None: the rule has none.
     """
 
@@ -91,6 +102,7 @@ class JudgedFinding:
     change: str | None = None
     permitted_by: ExceptionId | None = None
     known_bugs: tuple[str, ...] = ()
+    assumes: tuple[Assumption, ...] = ()
     detail: Mapping[str, object] | None = None
 
 

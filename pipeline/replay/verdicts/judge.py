@@ -48,10 +48,6 @@ _TOTAL_VAGUE: Final = not_provable(
     "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
     "twice: the broker's own count may have been below the limit (#24096, #26422)"
 )
-_PERHAPS_RAISED: Final = not_provable(
-    "no row `settings` says this limit and the broker is not seen to hold back at it, so a policy that nobody "
-    "recorded may have raised it"
-)
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
@@ -99,8 +95,6 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
         return _OWNER_UNKNOWN
     if rule == UNACKED_LIMIT and context.found.membership.one_sided.of_traffic:
         return _PERHAPS_ACKNOWLEDGED
-    if rule == UNACKED_LIMIT and not context.found.loop.limits.any_vouched:
-        return _PERHAPS_RAISED
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
@@ -109,10 +103,7 @@ def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVer
     disputed = context.found.loop.limits.is_disputed(finding.limited, finding.seq)
     if disputed is not None:
         return not_provable(f"the broker does not keep the claimed {disputed} (settings_mismatch)")
-    if finding.vague:
-        return _TOTAL_VAGUE
-    vouched = context.found.loop.limits.is_vouched(finding.limited, finding.seq)
-    return UNEXPLAINED if vouched else _PERHAPS_RAISED
+    return _TOTAL_VAGUE if finding.vague else UNEXPLAINED
 
 
 def _routed_gap(context: FindingContext) -> FindingVerdict:

@@ -25,31 +25,6 @@ def around_six(log: Log, consumer: int, read: bool) -> None:
     log.dispatch(consumer, 6, LOW)
 
 
-@pytest.mark.parametrize(
-    ("given_up", "said", "found"),
-    [(3, False, []), (2, False, ["(1, 0)"]), (3, True, ["(1, 0)"])],
-    ids=["down to half", "not down to half", "another limit is said"],
-)
-def test_a_pause_that_ends_at_half_of_what_was_held_may_be_that_of_a_limit(
-    given_up: int, said: bool, found: list[str]
-) -> None:
-    """Consumer 1 is sent something each second, in a moment in which it holds six; it gives some up before the next."""
-    log = two()
-    if said:
-        say(log, **{PER_CONSUMER: 1_000})
-    log.publish(0, HIGH)
-    held = []
-    for entry in range(1, 30):
-        send(log, 1, entry, HIGHEST)
-        held.append(entry)
-        if len(held) == 6:
-            log.now_us += SECOND_US
-            log.ack(1, *held[:given_up])
-            held = held[given_up:]
-    log.dispatch(1, 0, HIGH)
-    assert replayed(log.rows).passed_heads == found
-
-
 @pytest.mark.parametrize(("skips", "found"), [(True, []), (False, ["(1, 4)"])])
 def test_who_was_at_its_limit_stays_blocked_while_the_limit_is_raised(skips: bool, found: list[str]) -> None:
     """What was skipped while it was held counts on, so no acknowledgement unblocks it (4.14, E6)."""

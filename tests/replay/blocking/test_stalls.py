@@ -763,7 +763,7 @@ def with_ack_holes(log: Log, *acked: int) -> Log:
     ("acked", "settings", "weighed"),
     [
         ((1, 3, 5), PAUSES, {}),
-        ((1, 3), PAUSES, {("stalled", "not_provable"): 1}),
+        ((1, 3), PAUSES, {("stalled", "violation"): 1}),
         ((1, 3, 5), AUTO_SPLIT, {("stalled", "violation"): 1}),
     ],
 )

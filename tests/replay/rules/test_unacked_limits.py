@@ -1,11 +1,10 @@
 """The limits of unacknowledged messages: of the subscription, and where the broker does not have what is claimed."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed, reported, send, tables_of
+from local_replay import AUTO_SPLIT, Log, Replay, replayed, reported, send, tables_of
 
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
 
@@ -66,12 +65,15 @@ def test_a_limit_that_the_broker_passes_again_and_again_is_not_its_own(log: Log)
     assert len(severities(replay)) == 5
 
 
-def test_a_single_pass_of_a_limit_that_nobody_vouches_for_is_not_provable(log: Log) -> None:
+@pytest.mark.parametrize("said", [False, True])
+def test_a_single_pass_names_the_limit_that_no_row_says(log: Log, said: bool) -> None:
+    if said:
+        say(log, 4)
     past_the_limit(log, 0)
-    replay = replayed(log.rows, settings=PER_CONSUMER)
-    assert severities(replay) == ["not_provable"] * 2
-    assert all("nobody recorded may have raised it" in verdict.because for verdict in replay.verdicts.values())
-    assert mismatches(log) == []
+    found = tables_of(log.rows, settings=PER_CONSUMER)["violations"]
+    assert [(row["rule"], row["severity"]) for row in found] == [("unacked_limit", "violation")] * 2
+    taken = {"setting": "maxUnackedMessagesPerConsumer", "value": "4", "source": "claimed"}
+    assert [row["assumes"] for row in found] == [None if said else [taken]] * 2
 
 
 @pytest.mark.parametrize("said", [False, True])
@@ -86,191 +88,16 @@ def test_each_later_read_passes_a_limit_again_that_no_row_says(log: Log, said: b
     assert len(mismatches(log)) == (not said)
 
 
-@pytest.mark.parametrize("held_back", [1, 2])
-def test_a_broker_that_holds_back_at_a_limit_three_times_keeps_it(log: Log, held_back: int) -> None:
-    entry = held_back_at_the_limit(log, 0)
-    entry = past_the_limit(log, entry)
-    for _ in range(held_back):
-        entry = held_back_at_the_limit(log, entry)
-    expected = "violation" if held_back == 2 else "not_provable"
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [expected] * 2
-
-
-@pytest.mark.parametrize(("held_back", "expected"), [(1, "not_provable"), (2, "violation")])
-def test_a_single_time_after_a_pass_may_be_a_wait_for_something_else(log: Log, held_back: int, expected: str) -> None:
-    """The broker had the limit before; a policy that nobody recorded may have raised it."""
-    entry = 0
-    for _ in range(6):
-        entry = held_back_at_the_limit(log, entry)
-    entry = past_the_limit(log, entry)
-    for _ in range(held_back):
-        entry = held_back_at_the_limit(log, entry)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [expected] * 2
-
-
-def test_what_is_delayed_does_not_wait_for_the_limit(log: Log) -> None:
-    """It is sent when the tracker of delayed messages gives it out, at any time after it is due."""
-    entry = held_back_at_the_limit(log, 0)
-    entry = past_the_limit(log, entry)
-    for _ in range(2):
-        entry = held_back_at_the_limit(log, entry, log.now_us // 1_000)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2
-
-
-def test_what_a_rate_limit_may_have_held_back_vouches_for_no_limit_of_a_consumer(log: Log) -> None:
-    entry = held_back_at_the_limit(log, 0)
-    entry = past_the_limit(log, entry)
-    for _ in range(2):
-        entry = held_back_at_the_limit(log, entry)
-    settings = {**PER_CONSUMER, "dispatchThrottlingRatePerSubscriptionInMsg": 40}
-    assert set(severities(replayed(log.rows, settings=settings))) == {"not_provable"}
-
-
-@pytest.mark.parametrize(("messages", "severity"), [(1, "violation"), (5, "not_provable")])
-def test_where_batches_took_a_consumer_further_a_higher_limit_may_have_held_it_back(
-    log: Log, messages: int, severity: str
-) -> None:
-    """It is held back at four messages or at eight, before and after; six are below a limit of seven or eight."""
-    for entry in (0, 5, 20, 25):
-        send(log, range(entry, entry + 3))
-        log.publish(entry + 3, batch_size=messages)
-        log.dispatch(1, entry + 3)
-        log.publish(entry + 4)
-        log.now_us += HELD_BACK_US
-        log.ack(1, *range(entry, entry + 4))
-        log.dispatch(1, entry + 4)
-        log.ack(1, entry + 4)
-        if entry == 5:
-            send(log, range(10, 14))
-            log.now_us += 10 * HELD_BACK_US
-            send(log, range(14, 16))
-            log.ack(1, *range(10, 16))
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [severity] * 2
-
-
-@pytest.mark.parametrize(("permits", "severity"), [(100, "violation"), (0, "not_provable")])
-def test_a_consumer_that_has_no_permits_does_not_wait_for_its_limit(log: Log, permits: int, severity: str) -> None:
-    # It asks for as much as it was sent, and only when it acknowledges; `permits` are those that it has besides.
-    log.flow(1, 4 + permits)
-    entry = 0
-    for _ in range(4):
-        send(log, range(entry, entry + 4))
-        log.publish(entry + 4)
-        log.now_us += HELD_BACK_US
-        log.ack(1, *range(entry, entry + 4))
-        log.flow(1, 5)
-        log.dispatch(1, entry + 4)
-        log.ack(1, entry + 4)
-        if entry == 5:
-            log.flow(1, 2)
-            past_the_limit(log, 30)
-            log.flow(1, 4)
-        entry += 5
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [severity] * 2
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_before_and_after_the_broker_held_back_a_policy_may_have_given_another_limit(log: Log, first: bool) -> None:
-    entry = 0 if first else past_the_limit(log, 0)
-    for _ in range(3):
-        entry = held_back_at_the_limit(log, entry)
-    if first:
-        past_the_limit(log, entry)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2
-
-
-@pytest.mark.parametrize(("after", "severity"), [(False, "violation"), (True, "not_provable")])
-def test_who_is_blocked_stays_so_after_a_policy_has_raised_the_limit(log: Log, after: bool, severity: str) -> None:
-    log.join(2)
-    entry = 0
-    for _ in range(2):
-        entry = held_back_at_the_limit(log, entry)
-    if not after:
-        _past_the_limit_of_the_other(log)
-        entry = held_back_at_the_limit(log, entry)
-    send(log, range(entry, entry + 4))
-    log.publish(entry + 4)
-    if after:
-        _past_the_limit_of_the_other(log)
-    log.now_us += HELD_BACK_US
-    log.ack(1, entry)
-    log.dispatch(1, entry + 4)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [severity] * 2
-
-
-def _past_the_limit_of_the_other(log: Log) -> None:
-    for entry in range(50, 56):
-        log.publish(entry, LOW)
-        log.dispatch(2, entry, LOW)
-
-
 def say(log: Log, limit: int, name: str = "maxUnackedMessagesPerConsumer") -> None:
     log.write("settings", settings=[(name, str(limit))])
 
 
-def passed_once(log: Log, *, before_us: int = 1_500_000, after_us: int = 1_500_000, beyond: int = 1) -> None:
-    """A consumer at its limit of four is sent more after a while, and the rest a while later, below the limit."""
-    log.join(2)
-    log.flow(1, 100)
-    log.flow(2, 100)
-    for entry in range(8):
-        log.publish(entry, HIGH)
-    for entry in range(4):
-        log.dispatch(1, entry, HIGH)
-    # The broker reads on, and so shows that it has read what waits.
-    _to_the_other(log, 20)
-    log.now_us += before_us
-    for entry in range(4, 4 + beyond):
-        log.dispatch(1, entry, HIGH)
-    log.now_us += after_us
-    log.ack(1, *range(4 + beyond))
-    log.dispatch(1, 4 + beyond, HIGH)
-
-
-def _to_the_other(log: Log, entry: int) -> None:
-    log.publish(entry, LOW)
-    log.dispatch(2, entry, LOW)
-    log.ack(2, entry)
-
-
-def test_between_two_long_times_of_holding_back_one_pass_breaks_the_limit(log: Log) -> None:
-    passed_once(log)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["violation"]
-
-
-def test_what_waits_long_under_a_rate_limit_frames_no_pass(log: Log) -> None:
-    passed_once(log)
-    settings = {**PER_CONSUMER, "dispatchThrottlingRatePerSubscriptionInMsg": 40}
-    assert severities(replayed(log.rows, settings=settings)) == ["not_provable"]
-
-
-@pytest.mark.parametrize(
-    "otherwise",
-    [
-        pytest.param({"before_us": 500_000}, id="it-was-hardly-at-the-limit"),
-        pytest.param({"after_us": 500_000}, id="a-policy-may-have-raised-it-in-that-moment"),
-        pytest.param({"beyond": 2}, id="a-policy-may-have-raised-it-by-two"),
-    ],
-)
-def test_without_both_or_further_a_policy_may_have_raised_it(log: Log, otherwise: dict[str, int]) -> None:
-    passed_once(log, **otherwise)
-    assert set(severities(replayed(log.rows, settings=PER_CONSUMER))) == {"not_provable"}
-
-
-def test_a_row_vouches_for_the_limit_from_there_on(log: Log) -> None:
+def test_a_row_says_the_limit_from_there_on(log: Log) -> None:
     entry = past_the_limit(log, 0)
     say(log, 4)
     past_the_limit(log, entry)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2 + ["violation"] * 2
-
-
-def test_what_the_broker_holds_back_at_a_later_limit_vouches_for_no_former_one(log: Log) -> None:
-    entry = past_the_limit(log, 0)
-    say(log, 5)
-    say(log, 4)
-    for _ in range(3):
-        entry = held_back_at_the_limit(log, entry)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2
+    found = tables_of(log.rows, settings=PER_CONSUMER)["violations"]
+    assert sorted(row["assumes"] is None for row in found) == [False] * 2 + [True] * 2
 
 
 def test_a_limit_that_the_broker_passes_once_and_far_is_not_its_own(log: Log) -> None:
@@ -280,12 +107,9 @@ def test_a_limit_that_the_broker_passes_once_and_far_is_not_its_own(log: Log) ->
 
 
 @pytest.mark.parametrize("far", [6, 12])
-@pytest.mark.parametrize(("fewer", "severity"), [(0, "violation"), (1, "not_provable")])
-def test_a_limit_at_which_the_broker_holds_back_as_often_is_broken(
-    log: Log, far: int, fewer: int, severity: str
-) -> None:
+def test_a_limit_at_which_the_broker_holds_back_as_often_is_broken(log: Log, far: int) -> None:
     entry, beyond = 0, 3 * (far - 4)
-    for _ in range(beyond - 2 - fewer):
+    for _ in range(beyond - 2):
         entry = held_back_at_the_limit(log, entry)
     for _ in range(3):
         send(log, range(entry, entry + far))
@@ -294,7 +118,7 @@ def test_a_limit_at_which_the_broker_holds_back_as_often_is_broken(
     for _ in range(2):
         entry = held_back_at_the_limit(log, entry)
     found = severities(replayed(log.rows, settings=PER_CONSUMER))
-    assert (set(found), len(found)) == ({severity}, beyond)
+    assert (set(found), len(found)) == ({"violation"}, beyond)
     assert mismatches(log) == []
 
 
@@ -371,13 +195,6 @@ def test_entries_that_were_published_before_may_have_been_read_before(log: Log) 
     assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == []
 
 
-def test_a_limit_of_the_subscription_that_nobody_vouches_for_may_be_another_one(log: Log) -> None:
-    send(log, range(6))
-    log.now_us += 100_000
-    later(log, 5)
-    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == ["not_provable"] * 2
-
-
 def test_a_snapshot_shows_what_had_not_been_read(log: Log) -> None:
     say(log, 6, "maxUnackedMessagesPerSubscription")
     for entry in range(20):
@@ -447,56 +264,6 @@ def test_a_limit_of_the_subscription_that_the_broker_passes_far_is_not_its_own(l
     (row,) = (r for r in tables["violations"] if r["rule"] == "settings_mismatch")
     assert json.loads(str(row["detail"]))["setting"] == "maxUnackedMessagesPerSubscription"
     assert "unacked_limit_subscription" not in {wait["cause"] for wait in tables.get("blocking", [])}
-
-
-def held_back_at(log: Log, entry: int, most: int) -> int:
-    """Consumer 1 is sent what was published at one time, and one more only when it has acknowledged all of that."""
-    for number in range(entry, entry + most):
-        log.publish(number)
-    for number in range(entry, entry + most):
-        log.dispatch(1, number)
-    log.publish(entry + most)
-    log.now_us += 100_000
-    log.ack(1, *range(entry, entry + most))
-    log.dispatch(1, entry + most)
-    log.ack(1, entry + most)
-    return entry + most + 1
-
-
-def waits_in_replay(log: Log, entry: int, most: int) -> int:
-    """The same, but the one that waits comes before the others, so that it was read."""
-    log.publish(entry)
-    send(log, range(entry + 1, entry + 1 + most))
-    log.now_us += 100_000
-    log.ack(1, *range(entry + 1, entry + 1 + most))
-    log.dispatch(1, entry)
-    log.ack(1, entry)
-    return entry + most + 1
-
-
-def passed_between(log: Log, most: int, waits: Callable[[Log, int, int], int] = held_back_at) -> list[str]:
-    """More is read at nine messages; entries wait at so many twice before that and twice after."""
-    entry = waits(log, waits(log, 0, most), most)
-    send(log, range(entry, entry + 6))
-    log.now_us += 100_000
-    for number in range(entry + 6, entry + 11):
-        log.publish(number)
-    for number in range(entry + 6, entry + 11):
-        log.dispatch(1, number)
-    log.ack(1, *range(entry, entry + 11))
-    waits(log, waits(log, entry + 11, most), most)
-    return severities(replayed(log.rows, settings=PER_SUBSCRIPTION))
-
-
-@pytest.mark.parametrize(("most", "severity"), [(6, "violation"), (9, "not_provable")])
-def test_a_broker_that_holds_back_at_as_much_as_it_passed_has_a_higher_limit(
-    log: Log, most: int, severity: str
-) -> None:
-    assert passed_between(log, most) == [severity] * 2
-
-
-def test_what_was_read_waits_for_something_else_than_the_limit(log: Log) -> None:
-    assert passed_between(log, 6, waits_in_replay) == ["not_provable"] * 2
 
 
 @pytest.mark.parametrize(("to", "found"), [(8, []), (7, ["violation"])])

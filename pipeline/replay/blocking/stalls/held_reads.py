@@ -138,11 +138,6 @@ def behind_unowned(situation: Situation, parts: Divided) -> Mask:
     return behind
 
 
-def may_pause(situation: Situation, free: Waiters) -> bool:
-    """Whether the dispatcher may have paused normal reads until acknowledgements close holes (4.2, step 9b)."""
-    return situation.pauses_at > 0 and not bool(free.was_read.any())
-
-
 def behind_ack_holes(situation: Situation, parts: Divided) -> Mask:
     """More ranges are acknowledged than the cursor persists, or were when they were counted last."""
     counted = situation.reported.ack_holes or 0

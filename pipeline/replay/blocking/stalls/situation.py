@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.seen import Seen
 
 
@@ -69,8 +70,7 @@ class Situation(NamedTuple):
         stall_threshold_us: the shortest time without a dispatch that is a stall.
         limits: of the broker, as far as settings are in force.
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
-        look_ahead_is_said: whether rows say the limits of look-ahead.
-        rates_are_said: whether rows say the limits of the dispatch rate.
+        in_force: the settings.
     """
 
     state: Seen
@@ -82,8 +82,7 @@ class Situation(NamedTuple):
     stall_threshold_us: int
     limits: BrokerLimits
     pauses_at: int
-    look_ahead_is_said: bool
-    rates_are_said: bool
+    in_force: SettingsInForce
 
     @property
     def since_us(self) -> int:

@@ -6,11 +6,11 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Waiters, largest, oldest
-from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import may_pause
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import doubt
+from dispatch_audit.pipeline.replay.blocking.stalls.rests_on import is_unknown, rests_on
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom, waits_for_read
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_SLOW_READ, unshown_limit
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
@@ -23,13 +23,15 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 _FACTS: Final = frozenset(
     {
         "symptom",
+        "went_on",
         "owners_matter",
         "could_be_sent",
         "read_under_way",
         "backlog_known",
         "joins_known",
-        "may_pause",
-        "unshown",
+        "doubt",
+        "rests_on",
+        "unknown",
         "oldest_since_seq",
         "sent_before",
     }
@@ -46,10 +48,8 @@ class StallKind(NamedTuple):
         joins_known: whether it is known which consumers had joined recently, as far as it matters (3.x and classic).
         symptom: what the rows show of a known bug, see `symptoms`; empty: nothing.
         healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
-        may_pause: whether a setting lets the dispatcher pause until acknowledgements close holes, and no row shows how
-            many there were.
-        paced: whether the traffic looks like that of a limit of the dispatch rate, which no row rules out.
-        unshown: the limit that no row shows and that may be why, see `unshown.limits`; empty: there is none.
+        doubt: what rows leave open and may be why, see `doubts`; empty: nothing.
+        unknown: whether it rests on a setting of which nothing is known.
     """
 
     permits_known: bool
@@ -57,15 +57,14 @@ class StallKind(NamedTuple):
     joins_known: bool
     symptom: str
     healed: bool
-    may_pause: bool = False
-    paced: bool = False
-    unshown: str = ""
+    doubt: str = ""
+    unknown: bool = False
 
     @property
     def provable(self) -> bool:
         """Whether the rows rule out every cause that leaves no row of its own."""
         certain = self.permits_known and self.backlog_known and self.joins_known
-        return certain and not (self.may_pause or self.paced or self.unshown)
+        return certain and not (self.doubt or self.unknown)
 
 
 def is_finding(interval: Blocked) -> bool:
@@ -76,9 +75,9 @@ def is_finding(interval: Blocked) -> bool:
 def kind_of(stall: Blocked) -> StallKind:
     """The facts that decide the verdict on a stall."""
     detail = stall.detail
-    healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
+    healed = detail["went_on"] or stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
     known = detail["with_permits"] is not None, detail["backlog_known"], detail["joins_known"]
-    return StallKind(*known, detail["symptom"], healed, detail["may_pause"], "paced" in detail, detail["unshown"])
+    return StallKind(*known, detail["symptom"], healed, detail["doubt"], bool(detail["unknown"]))
 
 
 def standstill_of(stall: Blocked) -> tuple[Position | None, int]:
@@ -96,14 +95,18 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
     recent = situation.held_back.until or situation.held_back.perhaps
     hashes = state.hashes.view(np.ndarray)[free.hash_at]
     unheld = (hashes["held"] == 0) & (hashes["held_elsewhere"] == 0)
+    names = rests_on(situation, parts, free)
+    unknown = [name for name in names if is_unknown(state, situation.in_force, name)]
     facts: dict[str, object] = {
         "hashes": largest(free.hash, free.waited_us(situation.interval)),
         "joins_known": not bool(perhaps_held.all()),
         "symptom": shown.name,
+        "went_on": False,
         "could_be_sent": free.slot.size,
-        "may_pause": may_pause(situation, free),
         "backlog_known": _backlog_is_known(situation, waiting),
-        "unshown": unshown_limit(situation, parts),
+        "doubt": doubt(situation, parts),
+        "rests_on": [name for name in names if name not in unknown],
+        "unknown": unknown,
         "owners_matter": bool(parts.unavailable.any() or recent) or not bool(unheld.any()),
     }
     if waits_for_read(situation, waiting, free):
@@ -120,11 +123,9 @@ def _waits_since_seq(state: Seen, slots: Ints, roots: tuple[Position, ...]) -> i
     return int(entries["since_seq"][first].max(initial=UNKNOWN))
 
 
-def perhaps_slow(stall: Blocked) -> Blocked:
-    """A stall after which sending went on, so that a read under way was not lost, but perhaps slow."""
-    if not stall.detail.get("read_under_way"):
-        return stall
-    return stall._replace(detail={**stall.detail, "unshown": stall.detail["unshown"] or UNSHOWN_SLOW_READ})
+def ended_by_dispatch(stall: Blocked) -> Blocked:
+    """A stall after which sending went on, whatever came just before."""
+    return stall._replace(detail={**stall.detail, "went_on": True}) if is_finding(stall) else stall
 
 
 def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:

@@ -10,18 +10,16 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
-from dispatch_audit.pipeline.replay.blocking.unshown.dispatch_pace import DispatchPace
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_LOOK_AHEAD, UNSHOWN_RATE
-from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import (
+from dispatch_audit.pipeline.replay.blocking.rates.dispatch_pace import DispatchPace
+from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import (
     HORIZON_US,
     PAUSE_MAX_US,
     RecentDispatches,
     Sent,
 )
-from dispatch_audit.pipeline.replay.blocking.unshown.replay_levels import ReplayLevels
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import RATE
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.settings.broker_limits import look_ahead_is_said
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.records import Ints
 
@@ -45,7 +43,6 @@ class UnsettledStalls:
     waiting: list[Blocked] = field(default_factory=list)
     _own: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
     _pace: DispatchPace = field(default_factory=DispatchPace)
-    _levels: ReplayLevels = field(default_factory=ReplayLevels)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
     _rates_between: tuple[int, int] = (NEVER, NEVER)
     _sent_before: int = 0  # dispatches before those of the last rows
@@ -67,7 +64,6 @@ class UnsettledStalls:
             if limit is not None:
                 self._intervals.note([limited(part, limit)])
                 continue
-            self._levels.note(part)
             if self._intervals.open_until is not None:
                 self._intervals.note([self._doubted(part)])
             elif self._intervals.is_known(part.span):
@@ -104,19 +100,9 @@ class UnsettledStalls:
             self._intervals.keep(self._doubted(self.waiting.pop(0)))
 
     def _doubted(self, found: Blocked) -> Blocked:
-        """A stall with what other stalls and the pace of dispatches say of it."""
-        if not look_ahead_is_said(self._in_force) and self._levels.is_usual(found):
-            found = found._replace(detail={**found.detail, "unshown": UNSHOWN_LOOK_AHEAD})
-        if self._in_force.rules_out_rates():
-            return found
-        paced = self._pace.during(found.span)
-        if paced is None:
-            # Where a row that says a limit may be missing, the debt to it is unknown.
-            lost = not self._in_force.knows_rates() and found.span.to_ts - found.span.from_ts <= HORIZON_US
-            return _perhaps_limited(found) if lost or self._pace.may_be_owed(found.span) else found
-        if not paced.certain:
-            return found._replace(detail={**found.detail, "paced": paced.messages})
-        return limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
+        """A stall with what the pace of dispatches says of it."""
+        paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
+        return found if paced is None else limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
 
     def nobody_passed_us(self, from_us: int, to_us: int) -> int:
         """How long nothing was sent to anybody between two times, so that no single hash was passed over.
@@ -140,4 +126,4 @@ class UnsettledStalls:
 
 def _perhaps_limited(stall: Blocked) -> Blocked:
     """The stall, marked as one that a limit of the dispatch rate may explain, unless it has another mark."""
-    return stall if stall.detail["unshown"] else stall._replace(detail={**stall.detail, "unshown": UNSHOWN_RATE})
+    return stall if stall.detail["doubt"] else stall._replace(detail={**stall.detail, "doubt": RATE})

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import IN_REPLAY
 from dispatch_audit.pipeline.replay.blocking.stalls.idle_time import idle_interval, silent_since_us
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled, unexplained_end
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, perhaps_slow
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN_IN_REPLAY
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import ended_by_dispatch, is_finding, kind_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
@@ -143,14 +143,14 @@ class StallWatch:
         too short for a stall. Doubts about consumers may be cleared by what they are sent in the end.
         """
         rest_us = interval.to_ts - doubted.span.to_ts
-        return kind_of(doubted).unshown == UNSHOWN_IN_REPLAY and rest_us < self._threshold_us
+        return kind_of(doubted).doubt == IN_REPLAY and rest_us < self._threshold_us
 
     def dispatched(self, state: Seen, at: TracePoint, sent: Position, situation_of: SituationOf) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         interval = idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else [*map(perhaps_slow, self._of(interval, situation_of, sent))]
+        parts = [] if interval is None else [*map(ended_by_dispatch, self._of(interval, situation_of, sent))]
         return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
 
     def over(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:

@@ -24,9 +24,7 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
-from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
@@ -37,9 +35,6 @@ _NO_LEAVE: Final = (
     "the trace has no row of a leave, and it shows nothing of {} from then on, which may have left before"
 )
 _OTHER_DISPATCHER: Final = f"a row `settings` changed {CLASSIC_SETTING}, so the dispatcher may be of the other kind"
-_PERHAPS_DELAYED: Final = (
-    f"no row `settings` says {DELAYED_DELIVERY}, so a policy may say otherwise than trace.json, and entries ask for it"
-)
 _PROVEN: Final = ("violation", "known_bug")
 
 
@@ -88,8 +83,7 @@ def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
 
 def doubt_of_waits(context: FindingContext, seq: int) -> str:
     """Why no consumer may have been able to take the entries that waited up to a row, as a clause; empty: one could."""
-    delayed = _PERHAPS_DELAYED if common_of(context.found.dispatcher.seen)["delays_in_doubt"] else ""
-    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or perhaps_gone(context, seq) or delayed
+    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or perhaps_gone(context, seq)
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:

@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKin
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
+from dispatch_audit.pipeline.replay.verdicts.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
@@ -45,7 +46,10 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
 def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     """Why a starved hash is not provable, as a clause; empty: it is provable."""
     undecided = context.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
-    return doubt_of_waits(context, starved.span.to_seq) if undecided is None else undecided.because
+    if undecided is not None:
+        return undecided.because
+    doubt = doubt_of_waits(context, starved.span.to_seq) or is_not_known(starved.unknown)
+    return doubt or unknown(starved.rests_on, context)
 
 
 def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:
@@ -81,6 +85,8 @@ def _bugs(kind: StarvationKind, context: FindingContext) -> tuple[str, ...]:
 def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
     doubt = _doubt(starved, context)
     interval, bugs, names = starved.span, () if doubt else _bugs(starved.kind, context), context.names
+    severity = "not_provable" if doubt else _severity(bugs)
+    taken = assumed(() if doubt else (*starved.rests_on, *of_waits(context)), context)
     head, passed = position(*starved.head), position(*starved.passed)
     owner, seconds = names.spoken(starved.owner), (interval.to_ts - interval.from_ts) / 1e6
     until = (
@@ -105,7 +111,7 @@ def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
     if starved.passed_by != starved.owner:
         meanwhile = f"{owner} had permits; {names.spoken(starved.passed_by)} was meanwhile"
     return JudgedFinding(
-        severity="not_provable" if doubt else _severity(bugs),
+        severity=severity,
         seq=interval.to_seq,
         ts_us=interval.to_ts,
         explanation=FindingText(
@@ -116,6 +122,7 @@ def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
             ),
             why=(*titles(bugs, label), *filter(None, [doubt])),
             remedy=remedy(bugs, context.release),
+            assumes=taken,
         ),
         evidence=[
             *moves,
@@ -130,6 +137,7 @@ def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
         other_consumer=names.number(starved.drained_from),
         other_consumer_name=names.name(starved.drained_from),
         known_bugs=bugs,
+        assumes=taken,
         detail={
             "entries": starved.entries,
             "seconds": seconds,

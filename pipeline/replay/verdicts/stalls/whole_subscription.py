@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, 
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
     COUNTED_AGAIN,
     HEAD_OF_REPLAY,
@@ -23,9 +24,9 @@ from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
     WRITE_NOT_COMPLETED,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, kind_of
-from dispatch_audit.pipeline.replay.blocking.unshown.limits import UNSHOWN
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.verdicts.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
@@ -61,7 +62,8 @@ def _doubt(stall: Blocked, context: FindingContext) -> str:
     # The owners of the waiting hashes decide which consumers could have been sent something.
     if undecided and stall.detail["owners_matter"]:
         return undecided[0].because
-    return _perhaps_stood_still(stall.span, context) or doubt_of_waits(context, stall.span.to_seq)
+    stood_still = _perhaps_stood_still(stall.span, context) or doubt_of_waits(context, stall.span.to_seq)
+    return stood_still or unknown(stall.detail["rests_on"], context)
 
 
 def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
@@ -107,13 +109,16 @@ def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
     stall, interval, names = standstill.longest, standstill.span, context.names
     kind, doubt = kind_of(stall), _doubt(stall, context)
     bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubt else ()
+    severity = "not_provable" if doubt else _severity(kind, bugs)
+    named = dict.fromkeys(name for part in standstill.parts for name in part.detail["rests_on"])
+    taken = assumed(() if severity == "not_provable" else (*named, *of_waits(context)), context)
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
     evidence = [f"seq {names.seq(interval.from_seq)}: no entry is sent from here on"]
     if len(standstill.parts) > 1:
         sent = count(standstill.sent_meanwhile, "entry is", "entries are")
         evidence.append(f"{sent} sent in between, at {count(len(standstill.parts) - 1, 'time')}")
     return JudgedFinding(
-        severity="not_provable" if doubt else _severity(kind, bugs),
+        severity=severity,
         seq=interval.to_seq,
         ts_us=interval.to_ts,
         explanation=FindingText(
@@ -122,14 +127,16 @@ def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
             against=_against(standstill, kind.permits_known),
             why=tuple(_reasons(stall, context, bugs, doubt)),
             remedy=remedy(bugs, context.release),
+            assumes=taken,
         ),
         evidence=[*evidence, f"seq {names.seq(interval.to_seq)}: until {until}"],
         ledger_id=stall.roots[0][0] if stall.roots else None,
         entry_id=stall.roots[0][1] if stall.roots else None,
         consumer=names.number(stall.blocking),
         known_bugs=bugs,
+        assumes=taken,
         detail={
-            **stall.detail,
+            **_told(stall.detail),
             "entries": max(part.entries for part in standstill.parts),
             "seconds": standstill.idle_us / 1e6,
             "times": len(standstill.parts),
@@ -138,6 +145,11 @@ def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
             "sent_meanwhile": standstill.sent_meanwhile,
         },
     )
+
+
+def _told(detail: Mapping[str, object]) -> dict[str, object]:
+    """The details without those that have a column or a sentence."""
+    return {name: value for name, value in detail.items() if name not in ("rests_on", "unknown", "went_on")}
 
 
 def _what(standstill: Standstill) -> str:
@@ -183,6 +195,8 @@ def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], dou
         yield "no row shows whether they had permits"
     if stall.blocking != NOBODY:
         yield f"the last dispatch to {context.names.spoken(stall.blocking)} had not reached its connection"
+    if stall.detail.get("read_under_way"):
+        yield "snapshots show a read under way all the time"
     if kind.symptom == NO_READ_PENDING:
         yield _no_read_pending(stall, kind)
     yield from titles(bugs, label)
@@ -190,12 +204,9 @@ def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], dou
         yield doubt
     if not kind.backlog_known:
         yield "entries of which no row shows where they are, from before a reset or a skip, may have held them back"
-    if kind.may_pause:
-        yield "dispatcherPauseOnAckStatePersistentEnabled may have paused it, as no row shows how many ack holes it had"
-    if kind.paced:
-        bursts = count(stall.detail["paced"], "message")
-        yield f"entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
-    if kind.unshown:
-        yield UNSHOWN[kind.unshown]
+    if kind.doubt:
+        yield DOUBTS[kind.doubt]
+    if kind.unknown:
+        yield is_not_known(stall.detail["unknown"])
     if not kind.joins_known:
         yield "consumers may have joined recently (F5), although no row shows how far the broker had read by then"

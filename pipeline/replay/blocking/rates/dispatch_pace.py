@@ -13,29 +13,13 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.unshown.rate_limits import (
-    BACKOFF_US,
-    HORIZON_US,
-    LATE_US,
-    PAUSE_MAX_US,
-    PERIOD_US,
-    Sent,
-)
+from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import PAUSE_MAX_US, Sent
 
 _PAUSE_MIN_US: Final = 500_000
 _BURSTS: Final = 3
-# A few messages after each pause may be those published during it. Then, and after longer pauses, a limit is possible,
-# but not shown.
+# A few messages after each pause may be those published during it.
 _BURST_MIN: Final = 10
-_FEW_MIN: Final = 3
-_FEW_ALIKE: Final = 1
-# All bursts that show a limit have to come within the horizon.
-_LONG_PAUSE_MAX_US: Final = HORIZON_US // _BURSTS
 _ALIKE: Final = 0.2
-# Fewer earlier bursts do not show how much a limit lets through.
-_EARLIER_MIN: Final = 2
-# A horizon has no more pauses.
-_OWED_MAX: Final = 2 * HORIZON_US // _PAUSE_MIN_US
 
 
 @checkpointed("burst")
@@ -57,26 +41,23 @@ class Paced(NamedTuple):
         from_us: the beginning of the pause before the first burst.
         to_us: the end of the pause after the last one.
         messages: the messages of a burst.
-        certain: whether only a limit explains them: bursts of many messages, with pauses as they are by default.
     """
 
     from_us: int
     to_us: int
     messages: int
-    certain: bool
 
 
 @checkpointed("dispatch_pace")
 class DispatchPace:
-    """Finds bursts of one size, as a rate limit lets them, and pauses in which it may have to make up for one."""
+    """Finds bursts of one size, as a rate limit lets them."""
 
-    __slots__ = ("_open", "_owed", "_paced", "_recent")
+    __slots__ = ("_open", "_paced", "_recent")
 
     def __init__(self) -> None:
         self._open: _Burst | None = None
         self._recent: deque[_Burst] = deque(maxlen=_BURSTS + 1)
         self._paced: list[Paced] = []
-        self._owed: deque[tuple[int, int]] = deque(maxlen=_OWED_MAX)
 
     def note(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows, at least one."""
@@ -104,18 +85,12 @@ class DispatchPace:
 
     def during(self, pause: Interval) -> Paced | None:
         """The time of bursts of one size that a pause belongs to; None: there is none."""
-        for paced in sorted(self._paced, key=lambda paced: not paced.certain):
+        for paced in self._paced:
             if paced.from_us <= pause.from_ts and pause.to_ts <= paced.to_us:
                 return paced
             if paced.to_us == self._began_us and pause.from_ts == self._ended_us and self._goes_on(paced, pause):
                 return paced
         return None
-
-    def may_be_owed(self, pause: Interval) -> bool:
-        """Whether a limit that lets through the earlier bursts may have to make up for the last one before a pause."""
-        if self._open is not None and pause.from_ts == self._open.to_us:
-            return pause.to_ts <= _owed_until_us([*self._recent, self._open])
-        return any(from_us <= pause.from_ts and pause.to_ts <= to_us for from_us, to_us in self._owed)
 
     @property
     def _began_us(self) -> int:
@@ -127,53 +102,27 @@ class DispatchPace:
 
     def _goes_on(self, paced: Paced, pause: Interval) -> bool:
         """Whether the open burst and the pause after it continue those of `paced`."""
-        if self._open is None or pause.to_ts - pause.from_ts > _pause_max_us(paced.certain):
+        if self._open is None or pause.to_ts - pause.from_ts > PAUSE_MAX_US:
             return False
         return _alike([paced.messages, self._open.messages])
 
     def _end(self, burst: _Burst) -> None:
         self._recent.append(burst)
-        if burst.next_us <= _owed_until_us([*self._recent]):
-            self._owed.append((burst.to_us, burst.next_us))
         if len(self._recent) <= _BURSTS:
             return
         *before, last = first, *run = self._recent
-        pauses = [burst.next_us - burst.to_us for burst in before]
         cycles = [burst.next_us - burst.from_us for burst in run[:-1]]
         messages = [burst.messages for burst in run]
         same_size = _alike(messages) or _alike([burst.entries for burst in run])
-        certain = same_size and min(messages) >= _BURST_MIN and max(pauses) <= PAUSE_MAX_US
-        alike = same_size if min(messages) >= _BURST_MIN else max(messages) - min(messages) <= _FEW_ALIKE
-        few = min(messages) >= _FEW_MIN and alike
-        if not (certain or (few and max(pauses) <= _LONG_PAUSE_MAX_US)) or not _alike(cycles):
+        short = max(burst.next_us - burst.to_us for burst in before) <= PAUSE_MAX_US
+        if not (same_size and short and min(messages) >= _BURST_MIN and _alike(cycles)):
             return
         # The pause after the last burst may be another one.
-        over_us = last.next_us if last.next_us - last.to_us <= _pause_max_us(certain) else last.to_us
-        found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2], certain)
-        before_it = self._paced[-1] if self._paced else None
-        if before_it is not None and found.from_us <= before_it.to_us and before_it.certain == certain:
+        over_us = last.next_us if last.next_us - last.to_us <= PAUSE_MAX_US else last.to_us
+        found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2])
+        if self._paced and found.from_us <= self._paced[-1].to_us:
             found = found._replace(from_us=self._paced.pop().from_us)
         self._paced.append(found)
-
-
-def _pause_max_us(certain: bool) -> int:
-    """The longest pause that counts as one of a limit, of bursts that only a limit explains, or of others."""
-    return PAUSE_MAX_US if certain else _LONG_PAUSE_MAX_US
-
-
-def _owed_until_us(bursts: list[_Burst]) -> int:
-    """Until when a limit that lets through the earlier bursts may make up for the last one; 0: they are too few."""
-    *earlier, last = bursts[-_BURSTS - 1 :]
-    if len(earlier) < _EARLIER_MIN:
-        return 0
-    # It may have come into force after any of them, and have had at once what a period earns.
-    runs = (earlier[first:] for first in range(len(earlier) - _EARLIER_MIN + 1))
-    us_a_message = max(
-        (last.from_us - run[0].from_us + PERIOD_US) / sum(burst.messages for burst in run) for run in runs
-    )
-    # A limit lets one message through in a period at least.
-    owed_us = int(last.messages * min(us_a_message * (1 + _ALIKE), PERIOD_US))
-    return last.to_us + max(owed_us, PERIOD_US) + BACKOFF_US + LATE_US
 
 
 def _alike(values: Sequence[int]) -> bool:

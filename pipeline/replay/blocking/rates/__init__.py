@@ -1,0 +1,1 @@
+"""Limits of the dispatch rate: which pauses settings or the traffic explain."""
