@@ -95,8 +95,9 @@ def _holds_anything(situation: Situation) -> bool:
 
 def _may_pay(state: Seen, interval: Interval) -> bool:
     """Whether a limit of the rate may have been used up by what was sent last."""
-    last_us = int(common_of(state)["last_dispatch_ts"])
-    return last_us > 0 and interval.to_ts - last_us <= HORIZON_US
+    # Where rows are missing, the last dispatch may be.
+    last_us = int(common_of(state)["last_dispatch_ts"]) or interval.from_ts
+    return interval.to_ts - last_us <= HORIZON_US
 
 
 def _fills_replay(situation: Situation, parts: Divided, free: Waiters) -> Mask:
