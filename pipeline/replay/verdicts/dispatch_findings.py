@@ -12,11 +12,11 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PE
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import COUNTED
-from dispatch_audit.pipeline.replay.verdicts.assumed import assumed
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation
 from dispatch_audit.pipeline.replay.verdicts.finding import ALL, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.judge import judged, plain_verdict
+from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed
 from dispatch_audit.pipeline.replay.verdicts.naming import or_none, position
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 

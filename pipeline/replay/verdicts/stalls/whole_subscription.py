@@ -26,9 +26,9 @@ from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, kind_of
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
-from dispatch_audit.pipeline.replay.verdicts.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstills import Standstill, standstills
