@@ -71,7 +71,8 @@ class TraceFolderTest {
         new ObjectMapper().readTree(directory.resolve("current/trace.json").toFile())
                 .at("/recorder/events").forEach(event -> events.add(event.textValue()));
         // Permits are in the snapshots, so no row is a flow; a gap says that rows were lost, not that something happened.
-        assertEquals(List.of("publish", "dispatch", "ack", "redeliver", "join", "leave", "reset", "stats", "settings", "hang", "heartbeat", "end"),
+        assertEquals(List.of("publish", "dispatch", "ack", "redeliver", "join", "leave", "reset", "stats", "settings",
+                "hang", "heartbeat", "end"),
                 events);
     }
 }
