@@ -18,13 +18,15 @@ Counted = Literal[
     "settings",
     "counters in snapshots",
     "batches with their keys",
+    "open entries",
+    "consumers",
 ]
 About = Literal["order", "progress", "facts"]
 """The question that the findings of a rule answer: whether order was kept (what was delivered to whom, in which order),
 whether messages made progress (what waited, and the limits that make it wait), or neither."""
 Case = Literal["leaving", "acknowledged", "passed", "subscription"]
 """The holder of the older entry was leaving; the entry was acknowledged; mark-delete had passed the entry."""
-Contrast = Literal["but", "although", "after", "while", ""]
+Contrast = Literal["but", "although", "after", "while", "because", ""]
 """The conjunction between an event and what it contradicts; empty: the event is wrong by itself."""
 
 

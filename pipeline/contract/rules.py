@@ -32,6 +32,12 @@ RuleName = Literal[
     "cumulative_ack",
     "foreign_ack",
     "impossible_counter",
+    "never_acknowledged",
+    "acknowledged_before_reset",
+    "aborted_acknowledgement",
+    "reconnect_loop",
+    "different_policies",
+    "uneven_share",
 ]
 
 # The numbers of the rules that the kernel checks. Checkpoints contain them, so no number is ever given to another rule.
@@ -46,6 +52,8 @@ UNACKED_LIMIT: Final = 7
 CUMULATIVE_ACK: Final = 8
 FOREIGN_ACK: Final = 9
 GAP_DELIVERY: Final = 10
+ACKNOWLEDGED_BEFORE_RESET: Final = 11
+ABORTED_ACKNOWLEDGEMENT: Final = 12
 
 OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 """An entry passed an older entry of its hash that waited; the reason for that wait decides between the two rules."""
@@ -310,8 +318,79 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
     ),
+    "never_acknowledged": Rule(
+        statement="A consumer acknowledges what it is sent.",
+        found_when=(
+            "at the end an entry was sent 3 times or more and is not acknowledged; or its consumer holds it, "
+            "acknowledged entries that it was sent later, and needed for none of them half of the time"
+        ),
+        unless=_ALWAYS_INFORMATION,
+        counted="open entries",
+        about="facts",
+        informs=True,
+    ),
+    "acknowledged_before_reset": Rule(
+        statement="An entry that was acknowledged is not sent again.",
+        found_when="an entry is sent after a reset although it was acknowledged, or passed by mark-delete, before",
+        unless=_ALWAYS_INFORMATION,
+        counted="dispatches",
+        about="facts",
+        informs=True,
+        number=ACKNOWLEDGED_BEFORE_RESET,
+        wording=Wording(
+            "{sent} again", "although", "it was acknowledged before the reset in between, or mark-delete had passed it"
+        ),
+    ),
+    "aborted_acknowledgement": Rule(
+        statement="A transaction that acknowledges an entry commits.",
+        found_when="an entry that was acknowledged in a transaction is sent again: the transaction was aborted",
+        unless=_ALWAYS_INFORMATION,
+        counted="dispatches",
+        about="facts",
+        informs=True,
+        number=ABORTED_ACKNOWLEDGEMENT,
+        wording=Wording(
+            "{sent} again", "because", "the transaction in which it was acknowledged was aborted, or timed out"
+        ),
+    ),
+    "reconnect_loop": Rule(
+        statement="A consumer stays connected.",
+        found_when="consumers of one name left 5 times or more, half of them within 5 s of their join",
+        unless=_ALWAYS_INFORMATION,
+        counted="consumers",
+        about="facts",
+        informs=True,
+    ),
+    "different_policies": Rule(
+        statement="All consumers of a subscription ask for one policy: STICKY or not, out-of-order delivery or not.",
+        found_when="consumers with different policies joined while the subscription existed",
+        unless=_ALWAYS_INFORMATION,
+        counted="consumers",
+        about="facts",
+        informs=True,
+    ),
+    "uneven_share": Rule(
+        statement="Consumers get about as many entries as each other.",
+        found_when=(
+            "of 20 dispatches or more to 2 consumers or more that were connected to the end, one got twice the "
+            "mean, or a tenth of it"
+        ),
+        unless=_ALWAYS_INFORMATION,
+        counted="consumers",
+        about="facts",
+        informs=True,
+    ),
 }
 """All rules, in the order in which reports name them."""
+
+CLIENT_RULES: Final[tuple[RuleName, ...]] = (
+    "never_acknowledged",
+    "acknowledged_before_reset",
+    "aborted_acknowledgement",
+    "reconnect_loop",
+    "different_policies",
+)
+"""The rules about what clients do that makes entries come again, or never end."""
 
 NAME_OF: Final[Mapping[int, RuleName]] = MappingProxyType(
     dict(sorted((rule.number, name) for name, rule in RULES.items() if rule.number is not None))

@@ -32,7 +32,6 @@ SignName = Literal[
     "hash_gap",
     "without_ranges",
     "recently_joined",
-    "delayed_before_joined",
     "parked_with_replay",
     "parked_with_replay_out_of_order",
     "replay_not_served",

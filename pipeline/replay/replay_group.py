@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.tables import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
@@ -144,7 +145,11 @@ def _replayed(
     yield "refused", rows.refused(of_rest, recorders)
     refused += len(of_rest)
     context = FindingContext(found, config, recorders)
-    findings = [*findings_by_rule(context, findings_per_rule_max), mixed_key_batches(producers, recorders)]
+    findings = [
+        *findings_by_rule(context, findings_per_rule_max),
+        mixed_key_batches(producers, recorders),
+        *client_findings(context),
+    ]
     held = Counter[About]()
     if keep_state:
         to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)

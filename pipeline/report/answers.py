@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 from dispatch_audit.pipeline.contract.answers import MISSING, STUCK, Missing, Order, Progress
+from dispatch_audit.pipeline.contract.rules import CLIENT_RULES
 from dispatch_audit.pipeline.contract.severity import RunVerdict, Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.summary import RuleCounts, RunSummary, SubscriptionAnswers, Summary
@@ -78,6 +79,11 @@ def worse(tones: Iterable[Tone]) -> Tone:
 def impossible_counters(run: RunSummary) -> int:
     """Returns the number of findings on impossible counters of the broker."""
     return sum(counts.findings["info"] for counts in run.rules if counts.rule == _IMPOSSIBLE)
+
+
+def client_facts(run: RunSummary) -> list[str]:
+    """Returns the rules about clients that found something."""
+    return [counts.rule for counts in run.rules if counts.rule in CLIENT_RULES and counts.findings["info"]]
 
 
 def line_of(answer: Answer) -> str:
@@ -170,7 +176,14 @@ def _of_order(run: RunSummary, of: Sequence[SubscriptionAnswers], order: Order) 
         sent, judged = sum(s.dispatches for s in of), sum(s.dispatches_judged for s in of)
         part = f"the {judged:,} of " if judged < sent else ""
         could = " that could be judged" if part else ""
-        return f"no rule about order was broken in {part}{count(sent, 'dispatch', 'dispatches')}{could}"
+        batches = sum(p.batches - p.batches_inspected + p.mixed_batches for p in run.mixed_producers)
+        # The broker keeps the order of entries; what is in a batch has the place of the batch (contract 1.5).
+        of_entries = (
+            f", for entries: {count(batches, 'batch', 'batches')} may mix keys, so of messages order is not provable"
+            if batches
+            else ""
+        )
+        return f"no rule about order was broken in {part}{count(sent, 'dispatch', 'dispatches')}{could}{of_entries}"
     if order == "not_provable":
         return f"{_unproven(of, rules, _UNCHECKED, leave_out=('open_entries',))}{_share(of, run)}"
     found = [_found(rules, "violation"), _found(rules, "known_bug")]

@@ -95,7 +95,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         partial(_incomplete, ask("coverage")),
         partial(_left_out, ask("coverage"), causes),
         partial(_hottest, ask("hot_keys")),
-        partial(_mixed, ask("producers"), _info(rules, "mixed_key_batch")),
+        partial(_mixed, ask("producers")),
         partial(_keyless, ask("producers")),
         partial(_answers, ask("coverage"), run["order_verdict"]),
         *(partial(_worst_findings, ask("violations"), counts) for counts in by_badness),
@@ -195,11 +195,9 @@ def _hottest(hot_keys: _Ask) -> list[_Row]:
     return hot_keys(where="dispatched > 0", rest=f"{most_first} LIMIT {_HOT_KEYS}")
 
 
-def _mixed(producers: _Ask, number: int) -> list[_Row]:
-    if not number:
-        return []
+def _mixed(producers: _Ask) -> list[_Row]:
     most_first = "ORDER BY mixed_batches DESC, topic, producer_name NULLS FIRST, subscription"
-    return producers(where="mixed_batches > 0", rest=f"{most_first} LIMIT {_PRODUCERS}")
+    return producers(where="mixed_batches > 0 OR batches > batches_inspected", rest=f"{most_first} LIMIT {_PRODUCERS}")
 
 
 def _keyless(producers: _Ask) -> list[_Row]:
@@ -219,10 +217,6 @@ def _stall_threshold_s(settings: str) -> float:
     """Returns the setting of a run; runs of tests may have no settings."""
     blocking = json.loads(settings).get("blocking", {})
     return float(blocking.get("stall_threshold_ms", 1000)) / 1000
-
-
-def _info(rules: Sequence[RuleCounts], rule: str) -> int:
-    return sum(counts.findings["info"] for counts in rules if counts.rule == rule)
 
 
 def _refused(quarantine: _Ask, number: int) -> list[_Row]:

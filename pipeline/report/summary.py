@@ -240,7 +240,7 @@ class HotKey:
 
 @dataclass(frozen=True)
 class MixedProducer:
-    """A row of `producers` with batches of several keys."""
+    """A row of `producers` with batches of several keys, or of keys that are not recorded."""
 
     topic: str
     subscription: str

@@ -1,4 +1,7 @@
-"""Traces made from public bug reports, each with what a right audit says of it (tests/data/reports/expect.json)."""
+"""Traces made from public reports, each with what a right audit says of it (`expect.json` beside them).
+
+`reports` has bugs of brokers, `reports4` what clients, filters and restarts do.
+"""
 
 import json
 from pathlib import Path
@@ -7,8 +10,12 @@ from typing import Any, Final
 import pytest
 from embedded_commands import EmbeddedCommands
 
-REPORTS: Final = Path(__file__).resolve().parents[1] / "data" / "reports"
-EXPECTED: Final[dict[str, dict[str, Any]]] = json.loads((REPORTS / "expect.json").read_text())
+DATA: Final = Path(__file__).resolve().parents[1] / "data"
+EXPECTED: Final[dict[str, dict[str, Any]]] = {
+    f"{folder}/{name}": expected
+    for folder in ("reports", "reports4")
+    for name, expected in json.loads((DATA / folder / "expect.json").read_text()).items()
+}
 
 pytestmark = pytest.mark.e2e
 
@@ -41,7 +48,7 @@ def _wrong(expected: dict[str, Any], report: dict[str, Any], text: str) -> list[
 def test_audit_says_what_is_right_of_a_public_report(name: str, run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
     as_json, as_text = tmp_path / "report.json", tmp_path / "report.txt"
     reports = ["--report", f"json={as_json}", "--report", f"text={as_text}"]
-    command = ["audit", REPORTS / name, "--out", tmp_path / "out", "--fail-on", "never", "--findings", 20]
+    command = ["audit", DATA / name, "--out", tmp_path / "out", "--fail-on", "never", "--findings", 20]
     done = run_embedded(*command, *reports)
     assert done.returncode == 0, done.stderr
     said = as_json.read_text()

@@ -58,6 +58,7 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.replay_group",
     "dispatch_audit.pipeline.replay.outside",
     "dispatch_audit.pipeline.replay.rows",
+    "dispatch_audit.pipeline.replay.clients",
     "dispatch_audit.pipeline.replay.verdicts",
     "dispatch_audit.pipeline.replay.checkpoint",
     "dispatch_audit.pipeline.replay.trial",

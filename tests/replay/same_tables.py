@@ -22,6 +22,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[up]) for up in (2, 1, 0)]
 from local_replay import Columns, recorded_tables  # noqa: E402  (the path comes first)
 from recorded import RECORDINGS  # noqa: E402  (the path comes first)
 
+from dispatch_audit.pipeline.contract.rules import CLIENT_RULES  # noqa: E402  (the path comes first)
+
 NAMES: Final[dict[str, str]] = {
     "coverage": "partitions",
     "batches_inspected": "batches_looked_into",
@@ -31,6 +33,9 @@ NAMES: Final[dict[str, str]] = {
     "delayed_delivery": "delayed",
 }
 """Today's names of tables, columns and values, by which the file knows them under another."""
+
+_LATER_RULES: Final = (*CLIENT_RULES, "uneven_share")
+"""Rules that came after the file was written; they only inform."""
 
 _SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool, "what": bool, "why": len}
 """Columns of sentences, which may be worded anew, and what is compared of each."""
@@ -67,7 +72,9 @@ Digests = npt.NDArray[np.uint32]
 def digests(name: str) -> dict[str, Digests]:
     """The sorted digests of all rows of a recording, by the file's name of the table."""
     return {
-        f"{name}/{NAMES.get(table, table)}": np.sort(np.array([_digest(row) for row in rows], dtype=np.uint32))
+        f"{name}/{NAMES.get(table, table)}": np.sort(
+            np.array([_digest(row) for row in rows if row.get("rule") not in _LATER_RULES], dtype=np.uint32)
+        )
         for table, rows in recorded_tables(name).items()
     }
 

@@ -64,8 +64,8 @@ Run     0123456789abcdef, on Spark 4.2.0
 Topic   persistent://shop/eu/orders-partition-0, subscription workers
         75 % of 12,000 rows judged (2,988 from before its state was known, 12 refused)
 
-Batches of several keys; the broker routes a batch by the key of its first message
-  shop-1: 4 of 10 batches; the keys of 2 more are not recorded
+Batches; the broker routes a batch by the key of its first message, so it may keep no order of the others
+  shop-1: 4 of 10 batches mix keys; the keys in 2 batches are not recorded; batch by key, or not at all
 
 Hot keys
   key order-7 on hash 4711 with 1 other key: 1,980 dispatches (40 %); up to 37 entries pending at once; its \

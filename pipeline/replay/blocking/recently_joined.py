@@ -29,6 +29,8 @@ from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import common_of
 
 _NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
+_ENTRIES_MIN: Final = 2
+"""The least number of entries between mark-delete and the read position with which a consumer is held back (6.1)."""
 
 
 @checkpointed("held_back_consumer")
@@ -106,18 +108,24 @@ class RecentlyJoined:
         return self._released_us.get(consumer, 0)
 
     def join(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
-        """Adds a consumer that joins, if another consumer is connected and entries are unacknowledged."""
+        """Adds a consumer that joins, if another one is connected and entries lie above mark-delete (6.1).
+
+        The broker counts the entries up to its read position, acknowledged ones included: one that is not acknowledged
+        is enough, if later ones were read.
+        """
         common = state.common
         entries: Any = state.entries
         if common[0].connected >= 2:
             # What was read when it joined may be more than dispatches show, but no more than was published.
             self._perhaps[consumer] = int(common[0].last_published_ledger), int(common[0].last_published_entry)
         unacked = _unacked(state)
-        if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or unacked.size < 2:
+        if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or not unacked.size:
             return
         # The read position is after the highest dispatch by one at least; a snapshot may report it (`note_position`).
         until = (int(common[0].highest_dispatched_ledger), int(common[0].highest_dispatched_entry) + 1)
         if until <= (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1):
+            return
+        if _number_between(state, _next_of_mark_delete(state), until) < _ENTRIES_MIN:
             return
         root = oldest(state, unacked)[0]
         at_root = np.flatnonzero((entries.ledger == root[0]) & (entries.entry == root[1]))
@@ -226,6 +234,12 @@ def _unacked(state: Seen) -> NDArray[np.intp]:
     """The slots of the entries that no row acknowledges."""
     entries: Any = state.entries.view(np.ndarray)
     return np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0))
+
+
+def _number_between(state: Seen, first: Position, until: Position) -> int:
+    """The number of known entries from a position up to another one, acknowledged ones included."""
+    known = np.flatnonzero(state.entries.view(np.ndarray)["ledger"] != UNKNOWN)
+    return int(np.count_nonzero(are_before(state, known, until) & ~are_before(state, known, first)))
 
 
 def _maybe_skipped(state: Seen, unacked: NDArray[np.intp], reported: Reported) -> NDArray[np.bool_]:

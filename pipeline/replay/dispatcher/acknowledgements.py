@@ -62,6 +62,10 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
     state.checks.counts[ACKNOWLEDGEMENTS] += 1
     if state.entries[slot].holder >= 0:
         state.consumers[consumer].acked += 1
+        held_us = point.ts_us - state.entries[slot].sent_ts
+        state.consumers[consumer].longest_us = max(state.consumers[consumer].longest_us, held_us)
+        latest = max(state.consumers[consumer].acked_sent_seq, state.entries[slot].sent_seq)
+        state.consumers[consumer].acked_sent_seq = latest
         if state.entries[slot].holder != consumer:
             # If its holder acknowledges it as well, the broker counts it down twice (#24096).
             state.common[0].total_vague = 1

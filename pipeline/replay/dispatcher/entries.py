@@ -188,6 +188,15 @@ def was_passed(state: State, ledger: int, entry: int) -> bool:
 
 
 @compiled
+def recall_acknowledgement(state: State, slot: int) -> None:
+    """Marks an entry that is sent again although mark-delete had passed it before the last reset."""
+    entries, common = state.entries, state.common
+    before = (common[0].deleted_before_ledger, common[0].deleted_before_entry)
+    if (entries[slot].ledger, entries[slot].entry) <= before:
+        entries[slot].marks |= Mark.ACKED_BEFORE
+
+
+@compiled
 def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int) -> None:
     """Ties an entry to its hash, once: it is constant for the life of a dispatcher (1.4)."""
     entries, hashes, common = state.entries, state.hashes, state.common

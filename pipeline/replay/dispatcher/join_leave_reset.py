@@ -183,9 +183,12 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         if entries[slot].marks & Mark.SENT_EARLY != 0 and state.common[0].delays != DELAYS_OFF:
             # The new dispatcher tracks it, whatever the one before did.
             entries[slot].marks |= Mark.DELAYED
-        entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED | Mark.IN_TRANSACTION
+        if entries[slot].marks & (Mark.ACKED | Mark.PASSED | Mark.IN_TRANSACTION) == Mark.ACKED:
+            entries[slot].marks |= Mark.ACKED_BEFORE
+        entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED | Mark.IN_TRANSACTION | Mark.ACKED_BEFORE
         entries[slot].marks |= Mark.BEFORE_RESET
     rewind(state, point)
+    _note_deleted(state)
     # What the former dispatcher has read is lost with it.
     state.common[0].left_behind_ledger = UNKNOWN
     state.common[0].published_at_reset_ledger = state.common[0].last_published_ledger
@@ -194,6 +197,16 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:
             state.consumers[consumer].leaving = CLOSED
+
+
+@compiled
+def _note_deleted(state: State) -> None:
+    """Remembers mark-delete as it was: what is sent again from below it had been acknowledged or skipped."""
+    common = state.common
+    deleted = (common[0].mark_delete_ledger, common[0].mark_delete_entry)
+    if deleted > (common[0].deleted_before_ledger, common[0].deleted_before_entry):
+        common[0].deleted_before_ledger = deleted[0]
+        common[0].deleted_before_entry = deleted[1]
 
 
 @compiled

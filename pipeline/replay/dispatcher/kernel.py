@@ -4,7 +4,11 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 (`timeline`), and `Dispatcher` applies them between two stretches of events.
 """
 
-from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
+from dispatch_audit.pipeline.contract.rules import (
+    ABORTED_ACKNOWLEDGEMENT,
+    ACKNOWLEDGED_BEFORE_RESET,
+    CUMULATIVE_ACK,
+)
 from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
@@ -17,6 +21,7 @@ from dispatch_audit.pipeline.replay.dispatcher.delays import (
 )
 from dispatch_audit.pipeline.replay.dispatcher.entries import (
     note_delivery,
+    recall_acknowledgement,
     recall_delivery,
     set_key,
     was_passed,
@@ -230,6 +235,7 @@ def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         else:
             note_without_publish(state, slot)
             recall_delay(state, slot, events.ts_us[i])
+            recall_acknowledgement(state, slot)
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
     if anew and common[0].resetting == NO_RESET:
         recall_delivery(state, slot)
@@ -269,6 +275,7 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     """Checks the rules for a dispatch and applies it."""
     entries, consumer, policy = state.entries, sent.consumer, rows.policy
     point = TracePoint(sent.seq, sent.ts_us)
+    _note_sent_again(state, out, rows, i, slot, sent)
     note_abort(state, slot)
     vague = _perhaps_returned(state, slot, sent, policy)
     check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
@@ -293,6 +300,27 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     if rows.events.code[i] == Code.DISPATCH_END:
         entries[slot].marks |= Mark.DISPATCH_CONFIRMED
     note_capacity(state, out, consumer, point, BY_DISPATCH, policy.report_min_us)
+
+
+@compiled
+def _note_sent_again(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dispatch) -> None:
+    """Counts a dispatch, and reports one that shows that an acknowledgement was lost in a reset, or aborted."""
+    entries = state.entries
+    entries[slot].times_sent += 1
+    if state.common[0].resetting != NO_RESET:
+        return
+    rule = UNKNOWN
+    if entries[slot].marks & Mark.ACKED_BEFORE != 0:
+        rule = ACKNOWLEDGED_BEFORE_RESET
+    elif entries[slot].marks & (Mark.IN_TRANSACTION | Mark.SENT) == Mark.IN_TRANSACTION | Mark.SENT:
+        rule = ABORTED_ACKNOWLEDGEMENT
+    entries[slot].marks &= ~Mark.ACKED_BEFORE
+    if rule != UNKNOWN:
+        row = report_row(out, rule, rows.events, i, sent.consumer)
+        out.findings[row].hash = state.hashes[sent.hash_at].hash
+        out.findings[row].key_id = sent.key_id
+        out.findings[row].other_seq = entries[slot].sent_seq
+        out.findings[row].other_consumer = entries[slot].sent_to
 
 
 @compiled

@@ -37,7 +37,7 @@ _CLAUSES: Mapping[str, str] = MappingProxyType(
     {
         **_CLAUSES_OF_ALL,
         Cause.RECENTLY_JOINED.word: (
-            "{consumer} had joined recently and got no new entries while {holder} held older ones (known bug F5)"
+            "{consumer} had joined recently and got no new entries while {holder} (known bug F5)"
         ),
     }
 )
@@ -92,7 +92,9 @@ def _explanation(interval: Blocked, names: Names) -> str:
         consumer=names.spoken(interval.consumer),
         blocking=names.spoken(interval.blocking),
         unavailable=names.spoken(interval.blocking if has_blocking else interval.consumer),
-        holder=names.spoken(interval.blocking) if has_blocking else "another consumer",
+        holder=f"{names.spoken(interval.blocking)} held older ones"
+        if has_blocking
+        else "older ones were not acknowledged",
         limit=_limit(interval.detail),
     )
     if interval.scope != "subscription":

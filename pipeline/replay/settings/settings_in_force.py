@@ -109,11 +109,15 @@ def settings_at_start(
     return of_broker, {name: Setting(name, _value(value), "default") for name, value in defaults.items()}
 
 
+ENTRY_FILTERS: Final = "entryFilterNames"
+"""The setting that names the entry filters of a topic (TRACE_FORMAT, "Entry filters")."""
+
+
 @checkpointed("settings_in_force")
 class SettingsInForce:
     """The settings that are in force for one subscription at the point up to which its rows were replayed."""
 
-    __slots__ = ("_announced", "_defaults", "_lost", "_rates", "_said", "_start")
+    __slots__ = ("_announced", "_defaults", "_lost", "_rates", "_said", "_start", "filtered")
 
     def __init__(self, given: Mapping[str, Setting], defaults: Mapping[str, Setting]) -> None:
         """Starts with the settings of `settings_at_start`, which all subscriptions of a task share."""
@@ -123,6 +127,8 @@ class SettingsInForce:
         # What an open bracket changes; the names of several rows may overlap.
         self._announced: dict[SettingsRow, dict[str, Setting]] = {}
         self._lost = False
+        # Whether a row has named an entry filter; what a filter put off may come long after the filter is gone.
+        self.filtered = False
         self._rates: tuple[DispatchRate, ...] | None = None
 
     def announce(self, row: SettingsRow) -> None:
@@ -137,6 +143,7 @@ class SettingsInForce:
             self._said.clear()
             self._lost = False
         self._said.update(self._values_of(row))
+        self.filtered |= bool(json.loads(row.values).get(ENTRY_FILTERS))
         self._rates = None
 
     def lose(self) -> None:

@@ -104,6 +104,7 @@ ENTRY = RecordKind(
         "hash_at": UNKNOWN,  # slot of its hash
         "messages": 1,
         "unacked": 0,  # its messages in the unacked count of its holder
+        "times_sent": 0,  # dispatches, also before a reset
         "redelivered": 0,  # redeliver commands that returned it since the last restart
         "marks": 0,
         "holder": NOBODY,
@@ -211,6 +212,8 @@ CONSUMER = RecordKind(
         "gave_up": 0,  # how many this row took
         "gave_up_ledger": 0,  # the oldest of them
         "gave_up_entry": 0,
+        "longest_us": 0,  # the longest time for which it held an entry that it acknowledged
+        "acked_sent_seq": UNKNOWN,  # the latest dispatch of an entry that it acknowledged
     },
 )
 
@@ -239,6 +242,8 @@ COMMON = RecordKind(
         "total_vague": 0,  # the broker's own count may be lower: a holder left, or another one acknowledged
         "unacked": 0,
         "blocked_on_unacked": 0,  # reached `unacked_limit`, and not yet back at half of it (4.14)
+        "deleted_before_ledger": UNKNOWN,  # the highest mark-delete before a reset
+        "deleted_before_entry": UNKNOWN,
         "jumped_from_ledger": 0,  # the last jump of mark-delete, which may pass unacknowledged entries
         "jumped_from_entry": 0,
         "jumped_to_ledger": 0,  # the end of that jump

@@ -7,6 +7,8 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
 from dispatch_audit.pipeline.contract.rules import (
+    ABORTED_ACKNOWLEDGEMENT,
+    ACKNOWLEDGED_BEFORE_RESET,
     FIRST_DELIVERY_ORDER,
     GAP_DELIVERY,
     MISROUTED,
@@ -23,6 +25,7 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
 from dispatch_audit.pipeline.replay.verdicts.missing.across_gaps import across_gaps, without_owners
+from dispatch_audit.pipeline.replay.verdicts.missing.filtered import filtered
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import left_open
 from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
@@ -48,6 +51,18 @@ _TOTAL_VAGUE: Final = not_provable(
     "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
     "twice: the broker's own count may have been below the limit (#24096, #26422)"
 )
+_OF_INFORMATION: Final[Mapping[int, FindingVerdict]] = {
+    ACKNOWLEDGED_BEFORE_RESET: FindingVerdict(
+        "info",
+        because=(
+            "a restart or an unload loses acknowledgements that were not stored: those after the cursor was stored "
+            "last, and holes beyond managedLedgerMaxUnackedRangesToPersist; a seek brings all of them back on purpose"
+        ),
+    ),
+    ABORTED_ACKNOWLEDGEMENT: FindingVerdict(
+        "info", because="an abort returns what the transaction acknowledged, behind later entries of its key"
+    ),
+}
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
@@ -81,7 +96,7 @@ def judged(context: FindingContext) -> list[FindingVerdict]:
             verdicts[at] = _routed_gap(context)
     if found.membership.owners.unknown:
         verdicts = without_owners(verdicts, context)
-    return across_gaps(left_open(verdicts, context), context)
+    return filtered(across_gaps(left_open(verdicts, context), context), context)
 
 
 def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
@@ -95,7 +110,7 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
         return _OWNER_UNKNOWN
     if rule == UNACKED_LIMIT and context.found.membership.one_sided.of_traffic:
         return _PERHAPS_ACKNOWLEDGED
-    return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
+    return _OF_INFORMATION.get(rule, INFORMATION) if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
 def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVerdict:

@@ -7,7 +7,14 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.recorded_by import OUTSIDE
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
-from dispatch_audit.pipeline.report.answers import held_back, impossible_counters, lacking, missing_in, to_record
+from dispatch_audit.pipeline.report.answers import (
+    client_facts,
+    held_back,
+    impossible_counters,
+    lacking,
+    missing_in,
+    to_record,
+)
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Block, Finding, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
@@ -47,6 +54,15 @@ STEPS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What to look at, by the cause of blocking (docs/BLOCKING.md)."""
+
+_NOBODY_BLAMED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "recently_joined": "look at {oldest}, which no other consumer holds: it waits to be sent, as a delayed message "
+        "does, and keeps mark-delete, and consumers that joined later wait for that, as long as the broker does not "
+        "drain hashes instead (4.0)",
+    }
+)
+"""The same where no consumer is to blame."""
 
 _STEPS_WITH_NOTHING_HELD: Mapping[str, str] = MappingProxyType(
     {
@@ -136,6 +152,8 @@ def _about_waits(run: RunSummary, topics: TopicNames) -> str:
         return "see table blocking, the rows of scope subscription: what each time without progress waited for"
     if impossible_counters(run):
         return "see table violations, the rows of rule impossible_counter: the broker reports counters that cannot be"
+    if facts := client_facts(run):
+        return f"see table violations, the rows of rule {facts[0]}: what clients do makes entries come again or stay"
     return "nothing to do: entries waited briefly or not at all"
 
 
@@ -173,5 +191,7 @@ def look_at(block: Block) -> str:
     roots = block.worst.root_positions
     oldest = "entries" if not roots else f"entry {roots[0]}" if len(roots) == 1 else f"entries from {roots[0]} on"
     blamed = "the consumers" if block.consumer is None else consumer(block.consumer, block.consumer_name)
-    steps = _STEPS_WITH_NOTHING_HELD if block.consumer is not None and not roots else {}
+    steps = _STEPS_WITH_NOTHING_HELD if not roots else {}
+    if block.consumer is None:
+        steps = _NOBODY_BLAMED
     return steps.get(block.cause, STEPS[block.cause]).format(blamed=blamed, oldest=oldest)

@@ -5,6 +5,7 @@ and Q7 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q1
 answers rest on), Q29 (batches of several keys, messages without a key). Every list is short; the tables hold the rest.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -37,7 +38,7 @@ _STARTS_FROM: dict[str | None, str] = {
 _LISTED = 3
 # Traces with a line each above the answers on all of them, so that both are in sight on 24 lines.
 _TRACES = 12
-_MIXED = "Batches of several keys; the broker routes a batch by the key of its first message"
+_MIXED = "Batches; the broker routes a batch by the key of its first message, so it may keep no order of the others"
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def _run(run: RunSummary, target: str, shown: ReportOptions) -> Iterator[Text | 
     topics = TopicNames(run.groups, [*incomplete, *worst, *run.blocks, *run.hot_keys, *mixed, *keyless])
     yield from _basis(run)
     yield from topics.legend()
+    yield from _subscriptions(run)
     yield from (_incomplete(partition, topics, run) for partition in incomplete)
     if keyless:
         yield Text()
@@ -196,6 +198,19 @@ def _basis(run: RunSummary) -> Iterator[Labelled]:
     yield Labelled("Run", f"{run.run_key}{f', on {run.engine}' if run.engine else ''}")
 
 
+def _subscriptions(run: RunSummary) -> Iterator[Labelled]:
+    """The line on topics with several subscriptions, which people take for several consumers of one."""
+    by_topic: defaultdict[str, list[str]] = defaultdict(list)
+    for of in run.subscriptions:
+        by_topic[of.topic].append(of.subscription)
+    several = [names for names in by_topic.values() if len(names) > 1]
+    if several:
+        names = ", ".join(map(printable, several[0][:_LISTED]))
+        yield Labelled(
+            "Sent", f"each subscription gets every message of its topic ({names}); consumers share within one only"
+        )
+
+
 def _incomplete(partition: Partition, topics: TopicNames, run: RunSummary) -> Labelled:
     """The line on why a subscription could not be judged in full."""
     censored = "that show no receive" if run.recorded_by in OUTSIDE else "from before its state was known"
@@ -231,9 +246,11 @@ def _hot_key(key: HotKey, topics: TopicNames) -> Labelled:
 def _mixed_producer(producer: MixedProducer, topics: TopicNames) -> Labelled:
     name = "a producer without a name" if producer.producer_name is None else printable(producer.producer_name)
     unseen = producer.batches - producer.batches_inspected
+    inspected = count(producer.batches_inspected, "batch", "batches")
+    known = f"{producer.mixed_batches:,} of {inspected} mix keys" if producer.batches_inspected else ""
+    unknown = f"the keys in {count(unseen, 'batch', 'batches')} are not recorded" if unseen else ""
     return Labelled(
         "",
-        f"{name}: {producer.mixed_batches:,} of {count(producer.batches_inspected, 'batch', 'batches')}"
-        f"{f'; the keys of {unseen:,} more are not recorded' if unseen else ''}{topics.suffix(producer)}",
+        f"{name}: {'; '.join(filter(None, (known, unknown)))}; batch by key, or not at all{topics.suffix(producer)}",
         column=2,
     )

@@ -21,7 +21,9 @@ def json_diagnoses(result: Result) -> str:
             "answers": dict(answers),
             "diagnoses": [_diagnosis(diagnosis) for diagnosis in result.diagnoses],
             "order": ORDER,
-            "log": list(result.log),
+            "other_subscriptions": [
+                {"topic": topic, "subscription": name, "type": kind} for topic, name, kind in result.others
+            ],
             "questions": list(result.questions),
             "left_out": list(result.remarks),
         },

@@ -229,8 +229,9 @@ def test_what_its_owner_may_not_have_yet_waits_for_that() -> None:
     log.dispatch(2, 2, LOW)
     replay = replayed(log.rows, settings=dict(AUTO_SPLIT), version="3.0.7")
     assert [(wait.cause, wait.consumer) for wait in replay.waits_of("hash")] == [("recently_joined", 2)]
-    assert "(consumer 2) had joined recently and got no new entries while another consumer held older" in _sentence(
-        replay
+    assert (
+        "(consumer 2) had joined recently and got no new entries while older ones were not acknowledged"
+        in _sentence(replay)
     )
 
 

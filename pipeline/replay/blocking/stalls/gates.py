@@ -47,7 +47,7 @@ class Gate(NamedTuple):
         cause: its name in table `blocking`.
         contract: the section of the contract that has it.
         holds: the entries that it holds back, for people.
-        because: the clause of the report, after "because"; `{holder}` is the consumer to blame.
+        because: the clause of the report, after "because"; `{holder}` says who held older entries.
         sure: which of `parts.free` it certainly holds back.
         blames: the consumer to blame, NOBODY: none.
     """
@@ -95,7 +95,7 @@ GATES: Final[Sequence[Gate]] = (
         "6.1, 6.2, 6.4",
         "3.x and classic: those of consumers that joined after older entries were read, until mark-delete reaches that "
         "position; and what was not read and comes after such entries, on releases that do not read past replay",
-        "consumers that had joined recently got no new entries while {holder} held older ones (known bug F5)",
+        "consumers that had joined recently got no new entries while {holder} (known bug F5)",
         behind_joins,
         blames_joins,
     ),

@@ -29,6 +29,7 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
+from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters
 from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstills import Standstill, standstills
@@ -62,8 +63,9 @@ def _doubt(stall: Blocked, context: FindingContext) -> str:
     # The owners of the waiting hashes decide which consumers could have been sent something.
     if undecided and stall.detail["owners_matter"]:
         return undecided[0].because
+    filtered = doubt_of_filters(context, stall.roots[0] if stall.roots else None)
     stood_still = _perhaps_stood_still(stall.span, context) or doubt_of_waits(context, stall.span.to_seq)
-    return stood_still or unknown(stall.detail["rests_on"], context)
+    return filtered or stood_still or unknown(stall.detail["rests_on"], context)
 
 
 def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:

@@ -1,0 +1,1 @@
+"""Facts about the clients of one subscription: what they do that makes entries come again, or never end."""

@@ -1,0 +1,194 @@
+"""Findings about clients: entries that nobody acknowledges, consumers that reconnect for ever, different policies.
+
+All of them are information. They are read from the state at the end of the rows, so a window reports what is so at its
+end.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.membership.stays import Stay
+from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.naming import position
+
+_SENT_MIN: Final = 3
+_TIMES_LONGER: Final = 2
+_LEAVES_MIN: Final = 5
+_SHORT_US: Final = 5_000_000
+_SHOWN_MAX: Final = 1_000
+_CONSUMERS_MIN: Final = 2
+_DISPATCHES_MIN: Final = 20
+_TENTH: Final = 10
+_NAMED_MAX: Final = 5
+
+
+def client_findings(context: FindingContext) -> list[RuleFindings]:
+    """The findings of the rules about clients that need more than one row."""
+    never, opened = _never_acknowledged(context)
+    stays = list(context.stays.values())
+    loops, policies = list(_loops(stays, context)), list(_policies(stays, context))
+    uneven = list(_uneven(context))
+    return [
+        RuleFindings("never_acknowledged", opened, {"info": len(never)}, never[:_SHOWN_MAX]),
+        RuleFindings("reconnect_loop", len(stays), {"info": len(loops)}, loops),
+        RuleFindings("different_policies", len(stays), {"info": len(policies)}, policies),
+        RuleFindings("uneven_share", len(stays), {"info": len(uneven)}, uneven),
+    ]
+
+
+def _never_acknowledged(context: FindingContext) -> tuple[list[JudgedFinding], int]:
+    """The entries that nobody acknowledged, those that were sent most often first, and the number of open entries."""
+    if not context.acks_recorded:
+        return [], 0
+    seen = context.found.dispatcher.seen
+    entries: Any = seen.entries.view(np.ndarray)
+    consumers: Any = seen.consumers.view(np.ndarray)
+    marks, holder = entries["marks"], entries["holder"]
+    of_no_doubt = marks & (Mark.ACKED | UNSURE | Mark.VAGUE | Mark.MAYBE_SKIPPED | Mark.PASSED) == 0
+    is_open = (entries["ledger"] != UNKNOWN) & (entries["times_sent"] > 0) & of_no_doubt
+    now_us = context.found.membership.released.ts_us
+    left_out = is_open & (holder != NOBODY)
+    at = np.flatnonzero(left_out)
+    by = holder[at]
+    late = (now_us - entries["sent_ts"][at] >= _TIMES_LONGER * consumers["longest_us"][by]) & (
+        consumers["acked_sent_seq"][by] > entries["sent_seq"][at]
+    )
+    left_out[at] = late & (consumers["connected"][by] == 1)
+    found = np.flatnonzero((is_open & (entries["times_sent"] >= _SENT_MIN)) | left_out)
+    found = found[np.lexsort((entries["entry"][found], entries["ledger"][found], -entries["times_sent"][found]))]
+    return [_entry(entries[slot], now_us, context) for slot in found.tolist()], int(is_open.sum())
+
+
+def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
+    names, times, sent_to = context.names, int(entry["times_sent"]), int(entry["sent_to"])
+    ledger, number, seq = int(entry["ledger"]), int(entry["entry"]), int(entry["sent_seq"])
+    at, receiver = position(ledger, number), names.spoken(sent_to)
+    if times >= _SENT_MIN:
+        what = f"entry {at} was sent {times} times, the last time to {receiver}, and never acknowledged"
+        why = (
+            "its consumers give it back, leave without an acknowledgement, or let the ack timeout pass, and the broker "
+            "sends it again and again"
+        )
+        remedy = (
+            "See in the log of the client why it cannot be processed. A dead letter policy takes such an entry out "
+            "after maxRedeliverCount, which counts only while a consumer stays connected; a receiver queue of 0 cannot "
+            "take a batch."
+        )
+    else:
+        held_s = (now_us - int(entry["sent_ts"])) / 1e6
+        what = f"entry {at} was sent once, to {receiver}, and never acknowledged"
+        why = (
+            f"its consumer held it for {held_s:.3f} s by the end and acknowledged entries that it was sent later: it "
+            "may have discarded the message (an incomplete chunk, a failed decryption), or still work on it"
+        )
+        remedy = "See in the log of the client what became of it: mark-delete stays in front of it."
+        if times > 1:
+            what = what.replace("once", f"{times} times")
+    return JudgedFinding(
+        severity="info",
+        seq=seq,
+        ts_us=int(entry["sent_ts"]),
+        explanation=FindingText(what=what, why=(why,), remedy=remedy),
+        evidence=[f"seq {names.seq(seq)}: {at} dispatched to {receiver}"],
+        key_id=int(entry["key_id"]) if int(entry["key_id"]) != UNKNOWN else None,
+        ledger_id=ledger,
+        entry_id=number,
+        consumer=names.number(sent_to),
+        consumer_name=names.name(sent_to),
+        detail={"times_sent": times},
+    )
+
+
+def _loops(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding]:
+    """Consumers of one name that leave soon after each join."""
+    by_name: defaultdict[str, list[tuple[int, Stay]]] = defaultdict(list)
+    for stay in stays:
+        if stay.joined is not None and stay.left is not None:
+            by_name[stay.row.name].append((stay.left.ts_us - stay.joined.ts_us, stay))
+    for name, of_name in by_name.items():
+        short = [held for held, _ in of_name if held <= _SHORT_US]
+        if len(of_name) < _LEAVES_MIN or 2 * len(short) < len(of_name):
+            continue
+        last = max((stay for _, stay in of_name), key=lambda stay: stay.row.seq)
+        median_s = sorted(short)[len(short) // 2] / 1e6
+        assert last.left is not None
+        yield _of_consumer(
+            last,
+            f"consumers named {name} left {count(len(of_name), 'time')}, and half of {len(short)} of them within "
+            f"{median_s:.3f} s of their join",
+            "each of them takes entries, gives them back and moves hashes, and redelivery counts begin anew when the "
+            "last consumer leaves",
+            "See in the log of the client why it closes or fails; let it live, and pause or slow down instead.",
+            context,
+        )
+
+
+def _policies(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding]:
+    """Consumers that ask for another policy than those before them."""
+    asked: dict[tuple[bool, bool], list[Stay]] = {}
+    for stay in stays:
+        if not stay.unseen and stay.row.kind == "join":
+            asked.setdefault((stay.row.sticky, stay.row.out_of_order), []).append(stay)
+    if len(asked) < 2:
+        return
+    told = [
+        f"{', '.join(dict.fromkeys(of.row.name for of in some[:4]))} ({_policy(*policy)})"
+        for policy, some in asked.items()
+    ]
+    other = list(asked.values())[1][0]
+    yield _of_consumer(
+        other,
+        f"consumers ask for different policies in one subscription: {' and '.join(told)}",
+        "brokers before 4.0.1 close the connected consumers when one with another policy joins, so both groups throw "
+        "each other out in turns; later ones refuse the join (#23272)",
+        "Give all consumers of a subscription one KeySharedPolicy, or a subscription each.",
+        context,
+    )
+
+
+def _uneven(context: FindingContext) -> Iterator[JudgedFinding]:
+    """The consumer that was sent most, with its share, and those that were sent next to nothing."""
+    stays, counts = context.stays, context.found.dispatcher.counts
+    shares = {n: counts.get(n, (0, 0))[0] for n, s in stays.items() if s.joined is not None and s.left is None}
+    total = sum(shares.values())
+    if len(shares) < _CONSUMERS_MIN or total < _DISPATCHES_MIN:
+        return
+    most = max(shares, key=lambda number: shares[number])
+    idle = [n for n, sent in shares.items() if sent * len(shares) * _TENTH <= total]
+    if shares[most] * len(shares) < _TIMES_LONGER * total and not idle:
+        return
+    named = ", ".join(f"{stays[n].row.name} ({shares[n] / total:.0%})" for n in idle[:_NAMED_MAX])
+    besides = f"; idle or nearly so: {named}" if idle else ""
+    yield _of_consumer(
+        stays[most],
+        f"{stays[most].row.name} was sent {shares[most] / total:.0%} of {count(total, 'dispatch', 'dispatches')}, the "
+        f"most of {count(len(shares), 'connected consumer')}{besides}",
+        "a key goes to one consumer, so few keys, or keys of different weight, give consumers different shares",
+        "More keys even it out; consumers beyond the number of keys get nothing.",
+        context,
+    )
+
+
+def _policy(sticky: bool, out_of_order: bool) -> str:
+    return (
+        f"{'STICKY' if sticky else 'AUTO_SPLIT'}, out-of-order delivery {'allowed' if out_of_order else 'not allowed'}"
+    )
+
+
+def _of_consumer(stay: Stay, what: str, why: str, remedy: str, context: FindingContext) -> JudgedFinding:
+    names, row = context.names, stay.row
+    return JudgedFinding(
+        severity="info",
+        seq=row.seq,
+        ts_us=row.ts_us,
+        explanation=FindingText(what=what, why=(why,), remedy=remedy),
+        evidence=[f"seq {names.seq(row.seq)}: {row.name} joins"],
+        consumer_name=row.name,
+    )

@@ -1,0 +1,91 @@
+"""What an entry filter may explain (E4): it rejects an entry, or puts it off, and no row shows either.
+
+A rejected entry is acknowledged by the broker itself and sent to nobody; one that is put off comes later with a higher
+redelivery count. Where a trace says that filters are in force, nothing is proven of order and of stalls. Where it does
+not say so, an entry that later ones of its hash passed and that is never sent, or is first sent with a count that no
+row raised, shows that one may be.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.contract.rules import FIRST_DELIVERY_ORDER, OVERTAKING, REDELIVERY_COUNT
+from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, chosen
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
+
+_IN_FORCE: Final = "entry filters are in force, which reject an entry or put it off without a row (E4)"
+_PERHAPS: Final = (
+    "later entries of its hash passed it and it was never sent, as if an entry filter had rejected it (E4): no row "
+    "says which filters the topic has"
+)
+_PUT_OFF: Final = (
+    "it came with a redelivery count that no row raised, as if an entry filter had put it off (E4): no row says which "
+    "filters the topic has"
+)
+_ORDER: Final = (FIRST_DELIVERY_ORDER, *OVERTAKING)
+
+Position = tuple[int, int]
+
+
+def in_force(context: FindingContext) -> bool:
+    """Whether the trace says that the topic has entry filters."""
+    return bool(context.config.broker.get(ENTRY_FILTERS)) or context.found.loop.in_force.filtered
+
+
+def filtered(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
+    """The verdicts, in their order; findings that an entry filter may explain become not provable."""
+    findings, found = context.found.findings, list(verdicts)
+    about_order = np.flatnonzero(np.isin(findings.rule, _ORDER))
+    if not about_order.size:
+        return found
+    put_off, rejected = _put_off(context), perhaps_rejected(context)
+    for at, finding in findings_at(findings, about_order):
+        because = _because(finding, put_off, rejected, in_force(context))
+        if found[at].severity in ("violation", "known_bug") and because:
+            found[at] = not_provable(because)
+    return found
+
+
+def _because(finding: KernelFinding, put_off: set[Position], rejected: set[Position], filters: bool) -> str:
+    if filters:
+        return _IN_FORCE
+    late = (finding.ledger, finding.entry)
+    if finding.rule in OVERTAKING:
+        late = (finding.other_ledger, finding.other_entry)
+        if late in rejected:
+            return _PERHAPS
+    return _PUT_OFF if late in put_off else ""
+
+
+def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
+    """Why an entry filter may have taken the entries that waited, as a clause; empty: nothing says so."""
+    if in_force(context):
+        return _IN_FORCE
+    return _PERHAPS if oldest in perhaps_rejected(context) else ""
+
+
+def perhaps_rejected(context: FindingContext) -> set[Position]:
+    """The entries that later ones of their hash passed, and that were not sent by the end of the trace."""
+    findings = context.found.findings
+    unpermitted = findings.permitted == NOT_PERMITTED
+    passed = chosen(findings, np.isin(findings.rule, OVERTAKING) & unpermitted)
+    others = set(zip(passed.other_ledger.tolist(), passed.other_entry.tolist(), strict=True))
+    if not others:
+        return others
+    entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
+    unsent = (entries["ledger"] != UNKNOWN) & (entries["times_sent"] == 0) & (entries["marks"] & Mark.WAITING != 0)
+    return others & set(zip(entries["ledger"][unsent].tolist(), entries["entry"][unsent].tolist(), strict=True))
+
+
+def _put_off(context: FindingContext) -> set[Position]:
+    """The entries that came with a redelivery count that no row raised."""
+    findings = context.found.findings
+    raised = chosen(findings, (findings.rule == REDELIVERY_COUNT) & (findings.value > findings.expected))
+    return set(zip(raised.ledger.tolist(), raised.entry.tolist(), strict=True))
