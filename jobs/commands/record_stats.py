@@ -1,7 +1,9 @@
 """`dispatch-audit record-stats`: records the statistics of subscriptions from the admin API of a broker."""
 
 import logging
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -73,10 +75,20 @@ def record_stats(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help=f"File with the token; by default the variable {_TOKEN}.", show_default=False
+            metavar="FILE",
+            help=f"File with the token, - for standard input; by default the variable {_TOKEN}.",
+            show_default=False,
         ),
     ] = None,
-    token: Annotated[str, typer.Option(envvar=_TOKEN, hidden=True)] = "",
+    redirect_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Host besides that of --admin-url that may get the token, if a broker leads there, "
+            "such as 'broker-*.pulsar'. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     tls_trust_certs: Annotated[
         Path | None,
         typer.Option(
@@ -115,12 +127,13 @@ def record_stats(
             raise UsageError("--tls-key is the key of a certificate", "pass that with --tls-cert")
         access = Access(
             url=admin_url,
-            token=_token_in(token_file) if token_file is not None else token,
+            token=_token_in(token_file) if token_file is not None else os.environ.get(_TOKEN, ""),
             trust_certs=tls_trust_certs,
             client_cert=tls_cert,
             client_key=tls_key,
             verify_hostname=not tls_any_hostname,
             allow_insecure=tls_allow_insecure,
+            redirect_hosts=redirect_host or (),
             timeout_s=timeout,
             connections=in_flight,
         )
@@ -188,11 +201,22 @@ def _topics(api: "AdminApi", topics: Sequence[str]) -> list[str]:
 
 def _refuse_absent(api: "AdminApi", plan: "Plan") -> None:
     """Refuses subscriptions that are not there: an empty trace would look as if nothing was wrong."""
-    from dispatch_audit.recording.admin.stats_rows import KEY_SHARED  # noqa: PLC0415 - other commands need no HTTP
+    # Imported here, because other commands need no HTTP.
+    from dispatch_audit.recording.admin.admin_api import AdminError  # noqa: PLC0415
+    from dispatch_audit.recording.admin.stats_rows import KEY_SHARED  # noqa: PLC0415
 
+    silent: list[AdminError] = []
     for topic in plan.topics:
+        try:
+            statistics = api.statistics(topic)
+        except AdminError as error:
+            silent.append(error)
+            # Each poll says which topics do not answer; that of one is no reason not to record the others.
+            if error.is_refusal or len(silent) == len(plan.topics):
+                raise
+            continue
         # Without a consumer a subscription may have no type yet.
-        types = {name: of_it.get("type") for name, of_it in api.statistics(topic).get("subscriptions", {}).items()}
+        types = {name: of_it.get("type") for name, of_it in (statistics.get("subscriptions") or {}).items()}
         there = [name for name, kind in types.items() if kind in (KEY_SHARED, None, "None")]
         absent = [name for name in plan.subscriptions if name not in there]
         if absent or not (there if plan.subscriptions else KEY_SHARED in types.values()):
@@ -210,7 +234,7 @@ def _settings() -> list[str]:
 
 def _token_in(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return (sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the token in {path}: {error}", "name another --token-file") from None
 

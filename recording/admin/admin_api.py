@@ -6,15 +6,26 @@ Source: Pulsar's admin REST API, v2 (`PersistentTopics`, `Brokers`).
 import json
 import re
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
+from http.client import responses
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urljoin, urlsplit
 
 import urllib3
 
+from dispatch_audit.recording.admin.bounded_body import WHOLE_ANSWER, TooMuchError, bounded_body
+from dispatch_audit.recording.admin.shapes import LEDGER, TOPIC, misshapen
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 _REDIRECTS: Final = (301, 302, 307, 308)
 _REDIRECTS_MAX: Final = 5
+PARTITIONS_MAX: Final = 10_000
+"""Of a topic; more are taken for a mistake of whoever answers."""
 _DOMAIN: Final = "persistent://"
 _OF_PULSAR: Final = "__"
 """Names of system topics begin with this (`SystemTopicNames`)."""
@@ -57,7 +68,8 @@ class Access:
         client_key: file with its key.
         verify_hostname: whether the broker's certificate must name its host (`tlsEnableHostnameVerification`).
         allow_insecure: whether any certificate is accepted (`tlsAllowInsecureConnection`).
-        timeout_s: of each request.
+        redirect_hosts: other hosts than that of the URL that may get the token, as patterns (`fnmatch`).
+        timeout_s: of each wait for bytes; a whole answer may take `WHOLE_ANSWER` times as long.
         connections: that are kept open to a broker; as many as requests are in flight.
     """
 
@@ -68,6 +80,7 @@ class Access:
     client_key: Path | None = None
     verify_hostname: bool = True
     allow_insecure: bool = False
+    redirect_hosts: Sequence[str] = ()
     timeout_s: float = 10.0
     connections: int = 1
 
@@ -80,6 +93,9 @@ class AdminApi:
     """
 
     def __init__(self, access: Access) -> None:
+        if "@" in access.url:
+            # Not repeated: it has a password, most likely.
+            raise ValueError("the URL of the admin API names a user, and the API knows tokens and certificates only")
         if urlsplit(access.url).scheme not in ("http", "https") or not urlsplit(access.url).hostname:
             raise ValueError(f"{access.url!r} is not a URL such as http://localhost:8080")
         self._access = access
@@ -96,11 +112,11 @@ class AdminApi:
         """Returns the statistics of a topic that has no partitions, or of one partition."""
         # Precise: entries, and not the difference of counters, which a broker forgets.
         query = "getPreciseBacklog=true&subscriptionBacklogSize=false&getEarliestTimeInBacklog=false"
-        return self._object(f"{_path(topic)}/stats?{query}")
+        return self._of_shape(TOPIC, f"{_path(topic)}/stats?{query}")
 
     def internal_statistics(self, topic: str) -> dict[str, Any]:
         """Returns the statistics of the managed ledger, with the positions of the cursors."""
-        return self._object(f"{_path(topic)}/internalStats?metadata=false")
+        return self._of_shape(LEDGER, f"{_path(topic)}/internalStats?metadata=false")
 
     def policy(self, topic: str, *name: str) -> Any:
         """Returns a policy that is in force for a topic, wherever it is set, as JSON; None: there is none.
@@ -110,11 +126,7 @@ class AdminApi:
             name: of the policy; in front of it the subscription, if it is for one.
         """
         path = "/".join(quote(part, safe="") for part in name)
-        text = self._text(f"{_path(topic)}/{path}?applied=true")
-        try:
-            return json.loads(text) if text.strip() else None
-        except ValueError:
-            return None
+        return _json(self._text(f"{_path(topic)}/{path}?applied=true"))
 
     def topics(self, namespace: str) -> list[str]:
         """Returns the persistent topics of a namespace and their partitions, without those of Pulsar itself.
@@ -124,10 +136,7 @@ class AdminApi:
         """
         path = "/admin/v2/persistent/" + "/".join(quote(name, safe="") for name in namespace.split("/", 1))
         text = self._text(path)
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
+        found = _json(text)
         if not isinstance(found, list) or not all(isinstance(topic, str) for topic in found):
             raise AdminError(f"{self._access.url}{path} answers with {text[:60]!r}, which is no list of topics")
         return sorted(topic for topic in found if not topic.rpartition("/")[2].startswith(_OF_PULSAR))
@@ -135,7 +144,11 @@ class AdminApi:
     def partitions(self, topic: str) -> list[str]:
         """Returns the partitions of a topic; the topic itself if it has none."""
         number = self._object(f"{_path(topic)}/partitions").get("partitions", 0)
-        return [f"{topic}-partition-{at}" for at in range(int(number))] or [topic]
+        if type(number) is not int or not 0 <= number <= PARTITIONS_MAX:
+            raise AdminError(
+                f"{topic} has {str(number)[:20]} partitions, it is said; at most {PARTITIONS_MAX:,} are asked"
+            )
+        return [f"{topic}-partition-{at}" for at in range(number)] or [topic]
 
     def version(self) -> str:
         """Returns the version of the broker that answers."""
@@ -145,12 +158,17 @@ class AdminApi:
         """Returns broker.conf names and values of the broker that answers, which only superusers may ask for."""
         return self._object("/admin/v2/brokers/configuration/runtime")
 
+    def _of_shape(self, shape: "TypeAdapter[Any]", path: str) -> dict[str, Any]:
+        found = self._object(path)
+        if trouble := misshapen(shape, found):
+            raise AdminError(
+                f"{self._access.url}{_without_query(path)} answers with other JSON than a broker: {trouble}"
+            )
+        return found
+
     def _object(self, path: str) -> dict[str, Any]:
         text = self._text(path)
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
+        found = _json(text)
         if not isinstance(found, dict):
             raise AdminError(f"{self._access.url}{path} answers with {text[:60]!r}, which is no JSON object")
         return found
@@ -162,26 +180,51 @@ class AdminApi:
             AdminError: there is none, or its status is another than 200.
         """
         url = self._access.url.rstrip("/") + path
-        headers = {"Accept": "application/json"}
-        if self._access.token:
-            headers["Authorization"] = f"Bearer {self._access.token}"
+        own = urlsplit(url).hostname
         for _ in range(_REDIRECTS_MAX):
-            try:
-                answer = self._pool.request("GET", url, headers=headers, redirect=False)
-            except urllib3.exceptions.HTTPError as error:
-                raise AdminError(
-                    f"{_without_query(url)} does not answer: {_reason(error)}", tls=_tls_trouble(error)
-                ) from None
-            location = answer.headers.get("Location", "")
-            if answer.status not in _REDIRECTS or not location:
-                return _body(answer, url)
-            # A broker sends the caller to the one that owns the topic. The token goes along, as with Pulsar's clients,
-            # but not from an encrypted connection to an open one.
+            host = urlsplit(url).hostname or ""
+            trusted = host == own or any(fnmatch(host, pattern) for pattern in self._access.redirect_hosts)
+            status, location, text = self._answer(url, with_token=trusted)
+            if status not in _REDIRECTS or not location:
+                return self._body(status, text, url, "" if trusted or not self._access.token else host)
+            # A broker leads to the one that owns the topic, but never from an encrypted connection to an open one.
             target = urljoin(url, location)
             if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
                 raise AdminError(f"{_without_query(url)} leads to {_without_query(target)}, which is not encrypted")
             url = target
         raise AdminError(f"{_without_query(url)} leads from broker to broker, and to none that owns the topic")
+
+    def _answer(self, url: str, *, with_token: bool) -> tuple[int, str, str]:
+        """Returns status, the place that it leads to, and body."""
+        headers = {"Accept": "application/json"}
+        if self._access.token and with_token:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        try:
+            answer = self._pool.request("GET", url, headers=headers, redirect=False, preload_content=False)
+            try:
+                text = bounded_body(answer, WHOLE_ANSWER * self._access.timeout_s)
+            finally:
+                answer.release_conn()
+        except urllib3.exceptions.HTTPError as error:
+            raise AdminError(
+                f"{_without_query(url)} does not answer: {_reason(error)}", tls=_tls_trouble(error)
+            ) from None
+        except TooMuchError as error:
+            raise AdminError(f"{_without_query(url)} {error}") from None
+        return answer.status, answer.headers.get("Location", ""), text
+
+    def _body(self, status: int, text: str, url: str, without_token: str) -> str:
+        if status in (200, 204):
+            return text
+        reason = _named_reason(text) or responses.get(status, "no reason given")
+        if self._access.token:
+            # A server may repeat what it was asked with.
+            reason = reason.replace(self._access.token, "***")
+        if status in (401, 403) and without_token:
+            reason += (
+                f" (it got no token, because the broker that was asked led to it: --redirect-host {without_token})"
+            )
+        raise AdminError(f"{_without_query(url)} answers {status}: {reason}", status)
 
 
 def _tls(access: Access) -> ssl.SSLContext | None:
@@ -235,20 +278,17 @@ def full_namespace(namespace: str) -> str:
     return namespace
 
 
-def _body(answer: urllib3.BaseHTTPResponse, url: str) -> str:
-    text = answer.data.decode(errors="replace")
-    if answer.status in (200, 204):
-        return text
-    reason = _named_reason(text) or answer.reason or "no reason given"
-    raise AdminError(f"{_without_query(url)} answers {answer.status}: {reason}", answer.status)
+def _json(text: str) -> Any:
+    """Returns what a text says; None: it is no JSON, or nested deeper than anything that a broker says."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _named_reason(text: str) -> str:
     """Returns the reason in the JSON of an error of Pulsar; empty where there is none."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return ""
+    found = _json(text)
     return " ".join(str(found.get("reason", "")).split())[:200] if isinstance(found, dict) else ""
 
 

@@ -3,7 +3,7 @@
 Source: contract 7 for the names and for the versions that have them; TRACE_FORMAT, column `snapshot`.
 """
 
-import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,6 +14,8 @@ from dispatch_audit.recording.admin.stats_fields import OF_CONSUMER, OF_CURSOR, 
 KEY_SHARED: Final = "Key_Shared"
 
 _OF_HASH: Final = {"hash": "hash", "unackMsgs": "unacked_messages", "blockedAttempts": "blocked_attempts"}
+
+_RANGE: Final = re.compile(r"\[\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\]")
 
 Json = Mapping[str, Any]
 
@@ -94,7 +96,11 @@ def _ranges(found: Json) -> list[list[int]] | None:
     if (pairs := found.get("keyHashRangeArrays")) is not None:
         return [[int(start), int(end)] for start, end in pairs]
     texts = found.get("keyHashRanges")
-    return None if texts is None else [[int(number) for number in json.loads(text)] for text in texts]
+    if texts is None:
+        return None
+    # Of a text that is no pair of numbers nothing is known; the audit then reconstructs the ranges.
+    pairs = [_RANGE.fullmatch(text) for text in texts]
+    return [[int(pair[1]), int(pair[2])] for pair in pairs if pair] if all(pairs) else None
 
 
 def _renamed(found: Json, names: Mapping[str, str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 import ssl
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,8 +19,8 @@ ANSWERS: dict[str, Any] = {
     "/admin/v2/brokers/configuration/runtime": {"keySharedUnblockingIntervalMs": "20", "bookkeeperClientTls": "x"},
 }
 
-Answer = tuple[int, dict[str, str], bytes]
-"""Status, headers and body."""
+Answer = tuple[int, dict[str, str], bytes | Iterable[bytes]]
+"""Status, headers and body; pieces of a body are sent one by one until the client goes."""
 
 
 @dataclass
@@ -77,10 +77,16 @@ def admin_server(
             known = server.answer(path, dict(self.headers))
             status, headers, body = known or (relayed(relay + self.path) if relay else healthy(path))
             self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            length = {"Content-Length": str(len(body))} if isinstance(body, bytes) else {}
+            for name, value in {**headers, **length}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            try:
+                for piece in [body] if isinstance(body, bytes) else body:
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+            except ConnectionError:
+                pass  # the client has gone
 
         def log_message(self, *_: object) -> None:
             pass
