@@ -32,6 +32,7 @@ SignName = Literal[
     "hash_gap",
     "without_ranges",
     "recently_joined",
+    "delayed_before_joined",
     "parked_with_replay",
     "parked_with_replay_out_of_order",
     "replay_not_served",

@@ -1,30 +1,27 @@
-"""Diagnoses texts: reads their documents, puts moments together, and judges each Key_Shared subscription."""
+"""Diagnoses texts: reads their documents, puts moments together, and judges each subscription."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.statistics.clock import clock_of
 from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Diagnosis
-from dispatch_audit.pipeline.statistics.judgement import diagnosed
-from dispatch_audit.pipeline.statistics.model import KEY_SHARED
-from dispatch_audit.pipeline.statistics.moments import History, histories
+from dispatch_audit.pipeline.statistics.judgement import diagnosed, standing
+from dispatch_audit.pipeline.statistics.moments import histories
 from dispatch_audit.pipeline.statistics.pairing import Dump
 from dispatch_audit.pipeline.statistics.parse import topic_of
 from dispatch_audit.pipeline.statistics.reading.documents import Document, Walk, is_html
+from dispatch_audit.pipeline.statistics.reading.log_lines import sentences_of
 from dispatch_audit.pipeline.statistics.recordings import Snapshots
 
 STANDARD_INPUT: Final = "standard input"
 """The name of an input that is no file."""
 
-_WAY_OUT: Final = "pass what `pulsar-admin topics stats` or `stats-internal` prints, or a folder of record-stats"
-# A subscription that had no consumer since its topic was loaded has no type.
-_JUDGED: Final = (KEY_SHARED, "None", None)
 _NAMED_MAX: Final = 3
+_WAY_OUT: Final = "pass what `pulsar-admin topics stats` or `stats-internal` prints, or a folder of record-stats"
 
 
 @dataclass(frozen=True)
@@ -50,15 +47,15 @@ class Result:
 
     Attributes:
         diagnoses: those that need a look first.
-        others: subscriptions that are not Key_Shared: topic, subscription and type.
         remarks: what was left out, a sentence each.
+        log: what lines of logs mean, a sentence each.
         questions: what the dumps leave open about themselves, a sentence each.
     """
 
     diagnoses: tuple[Diagnosis, ...]
-    others: tuple[tuple[str, str, str], ...] = ()
     remarks: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
 
     @property
     def is_alarm(self) -> bool:
@@ -67,42 +64,47 @@ class Result:
 
 
 def diagnose(inputs: Iterable[Input], version: str | None = None) -> Result:
-    """Returns the diagnoses of all Key_Shared subscriptions in some texts.
+    """Returns the diagnoses of all subscriptions in some texts.
 
     Args:
         inputs: the texts, in any order.
         version: the release of the broker; None: not known, or as recordings say.
 
     Raises:
-        TraceError: an input holds no statistics, or there is no Key_Shared subscription in all of them.
+        TraceError: an input holds no statistics, or there is no subscription in all of them.
         UsageError: the version is no version number.
     """
     remarks: list[str] = []
-    dumps = [dump for one in inputs for dump in _dumps(one, remarks)]
+    log: list[str] = []
+    dumps = [dump for one in inputs for dump in _dumps(one, remarks, log)]
     found, questions = histories(dumps)
-    ours = [history for history in found if _type(history) in _JUDGED]
-    others = tuple((one.topic, one.subscription, str(_type(one))) for one in found if _type(one) not in _JUDGED)
-    if not ours:
-        raise TraceError(_none_of(others), "diagnose answers for Key_Shared subscriptions")
-    diagnoses = [diagnosed(history, version) for history in ours]
-    diagnoses.sort(key=lambda one: (not one.is_alarm, ANSWERS.index(one.answer)))
-    return Result(tuple(diagnoses), others, tuple(remarks), tuple(questions))
+    if not found and log:
+        return Result((), tuple(remarks), (), tuple(log))
+    if not found:
+        raise TraceError("the statistics have no subscription", _WAY_OUT)
+    diagnoses = [diagnosed(history, version) for history in found]
+    diagnoses = [_with_partitions(one, diagnoses) for one in diagnoses]
+    diagnoses.sort(key=lambda one: (not one.is_alarm, ANSWERS.index(one.answer), not standing(one)))
+    return Result(tuple(diagnoses), tuple(remarks), tuple(questions), tuple(log))
 
 
-def _type(history: History) -> str | None:
-    subscription = history.moments[-1].subscription
-    return None if subscription is None else subscription.type
+def _with_partitions(diagnosis: Diagnosis, others: list[Diagnosis]) -> Diagnosis:
+    """The diagnosis of sums over partitions, with the partitions that stand; any other as it is."""
+    history = diagnosis.history
+    if not history.moments[-1].aggregated:
+        return diagnosis
+    partitions = [one for one in others if one.history.subscription == history.subscription and one.facts is None]
+    stand = [f"{one.history.topic}: {clause}" for one in partitions if (clause := standing(one))]
+    if not stand:
+        return diagnosis
+    more = f"; and {len(stand) - _NAMED_MAX:,} more" if len(stand) > _NAMED_MAX else ""
+    headline = (
+        f"of {count(len(partitions), 'partition')} {len(stand):,} stand still ({'; '.join(stand[:_NAMED_MAX])}{more})"
+    )
+    return replace(diagnosis, headline=f"{headline}. By the sums {diagnosis.headline}")
 
 
-def _none_of(others: Sequence[tuple[str, str, str]]) -> str:
-    if not others:
-        return "the statistics have no subscription"
-    shown = ", ".join(f"{printable(name)} is {printable(kind)}" for _, name, kind in others[:_NAMED_MAX])
-    more = f" and {len(others) - _NAMED_MAX:,} more" if len(others) > _NAMED_MAX else ""
-    return f"the statistics have no Key_Shared subscription: {shown}{more}"
-
-
-def _dumps(one: Input, remarks: list[str]) -> Iterator[Dump]:
+def _dumps(one: Input, remarks: list[str], log: list[str]) -> Iterator[Dump]:
     """Yields the dumps of a text, and notes what was left out of it."""
     if not one.text.strip():
         raise TraceError(f"{one.name} is empty", _WAY_OUT)
@@ -116,7 +118,9 @@ def _dumps(one: Input, remarks: list[str]) -> Iterator[Dump]:
         else:
             yield _dump(document, one)
     yield from (Dump(one.name, topic, clock, one.version) for topic, clock in snapshots.topics())
-    if not number:
+    lines = [] if number else list(sentences_of(one.text))
+    log += lines
+    if not number and not lines:
         raise TraceError(_nothing_in(one, walk), _WAY_OUT)
     if walk.cut_at is not None:
         remarks.append(f"{one.name} is cut off or no JSON from line {walk.cut_at:,} on: what is whole before counts")

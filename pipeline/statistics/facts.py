@@ -20,7 +20,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
-from dispatch_audit.pipeline.statistics.model import ConsumerStats, CursorStats, SubscriptionStats
+from dispatch_audit.pipeline.statistics.model import KEY_SHARED, ConsumerStats, CursorStats, SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
@@ -52,8 +52,20 @@ class SubscriptionFacts:
 
     @property
     def consumers(self) -> tuple[ConsumerStats, ...]:
-        """The consumers that are whole in the dump."""
-        return self.subscription.consumers
+        """The consumers that can be sent messages and are whole in the dump: of Failover the active one."""
+        sub = self.subscription
+        active = tuple(c for c in sub.consumers if c.name == sub.active_consumer)
+        return active if self.has_one_receiver and len(active) == 1 else sub.consumers
+
+    @property
+    def is_key_shared(self) -> bool:
+        """Whether consumers own hashes; a subscription without consumers may have no type."""
+        return self.subscription.type in (None, "None", KEY_SHARED)
+
+    @property
+    def has_one_receiver(self) -> bool:
+        """Whether one consumer gets everything; brokers before 2.11 do not count what it has not acknowledged."""
+        return self.subscription.type in ("Failover", "Exclusive")
 
     @property
     def cursor(self) -> CursorStats | None:
@@ -204,7 +216,7 @@ def connected_ms(text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        # Python 3.10 reads at most six digits of a second, no Z, and no zone without a colon, as up to 2.1.
+        # Python 3.10 reads at most six digits of a second, no Z, and no zone without a colon, which old releases write.
         whole = _ZONE.sub(r"\1\2:\3", text.strip().replace("Z", "+00:00"))
         head, dot, rest = whole.partition(".")
         digits = len(rest) - len(rest.lstrip("0123456789"))

@@ -16,8 +16,8 @@ from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
 from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts
-from dispatch_audit.pipeline.statistics.model import SubscriptionStats
-from dispatch_audit.pipeline.statistics.moments import History
+from dispatch_audit.pipeline.statistics.model import KEY_SHARED, SubscriptionStats
+from dispatch_audit.pipeline.statistics.moments import History, StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import movement_of
 from dispatch_audit.pipeline.statistics.signs.all_signs import signs_of
 from dispatch_audit.pipeline.statistics.signs.sign import Found
@@ -54,8 +54,7 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
     profile = None if release is None else _profile(release)
     subscription = last.subscription
     if subscription is None:
-        why = "only internal statistics are there; pass `pulsar-admin topics stats` of the topic too"
-        return Diagnosis(history, "not_decidable", why, (), None, ("topics stats",), release)
+        return Diagnosis(history, "not_decidable", _of_positions(last), (), None, ("topics stats",), release)
     dispatcher = _dispatcher(subscription, profile)
     facts = SubscriptionFacts(
         subscription, last, movement_of(history.moments), limits_of(_settings(profile), looks_ahead=True), dispatcher
@@ -64,6 +63,27 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
     answer = _answer(facts, reasons)
     headline = _headline(answer, facts, reasons)
     return Diagnosis(history, answer, headline, reasons, facts, tuple(_lacks(facts)), release)
+
+
+def standing(diagnosis: Diagnosis) -> str:
+    """Returns what internal statistics alone show of a topic that stands, as a clause; empty: they show nothing."""
+    last = diagnosis.history.moments[-1]
+    cursor = last.cursor
+    if last.subscription is not None or cursor is None or last.ledger is None:
+        return ""
+    unread = last.ledger.unread(cursor.read_position)
+    if not unread or cursor.waiting_read or cursor.pending_reads or cursor.have_pending_read:
+        return ""
+    return f"{entries(unread)} are unread, and no read waits or is under way"
+
+
+def _of_positions(last: StatisticsMoment) -> str:
+    """What internal statistics alone allow to say."""
+    unread = None
+    if last.ledger is not None and last.cursor is not None:
+        unread = last.ledger.unread(last.cursor.read_position)
+    read = f"{entries(unread)} unread" if unread else "all entries were read" if unread == 0 else "positions only"
+    return f"{read}; only internal statistics are there: pass `pulsar-admin topics stats` of the topic too"
 
 
 def _profile(release: str) -> Profile | None:
@@ -89,6 +109,8 @@ def _dispatcher(subscription: SubscriptionStats, profile: Profile | None) -> Dis
     joined = subscription.after_mark_delete or any(c.read_position_when_joining for c in subscription.consumers)
     if joined or subscription.has_text_ranges:
         return "recently_joined"
+    if subscription.type not in (None, "None", KEY_SHARED):
+        return None
     if any(c.draining_count is not None for c in subscription.consumers):
         return "draining"
     return None if profile is None else profile.dispatcher
@@ -167,10 +189,11 @@ def _lacks(facts: SubscriptionFacts) -> Iterator[str]:
         yield "the partitions (these are sums over them, which prove little): use partitioned-stats --per-partition"
     if facts.cursor is None and not facts.moment.aggregated:
         yield "stats-internal, which has positions and pending reads"
-    absent = [name for name, field in _NEEDED.items() if getattr(sub, field) is None]
+    needed = {name: field for name, field in _NEEDED.items() if facts.is_key_shared or field != "mode"}
+    absent = [name for name, field in needed.items() if getattr(sub, field) is None]
     if absent:
         yield f"{', '.join(absent)} of the subscription"
-    if facts.consumers and facts.dispatcher != "recently_joined":
+    if facts.consumers and facts.is_key_shared and facts.dispatcher != "recently_joined":
         if all(c.draining_count is None for c in facts.consumers):
             yield "drainingHashes, which brokers from 4.0 on report: whether hashes drain is not known"
         elif any(c.draining is None for c in facts.consumers if c.draining_count):

@@ -75,6 +75,7 @@ class SubscriptionStats:
 
     name: str
     type: str | None = None
+    active_consumer: str | None = None
     mode: str | None = None
     out_of_order: bool | None = None
     consumers: tuple[ConsumerStats, ...] = ()

@@ -47,7 +47,7 @@ class History:
 
 
 def histories(dumps: Iterable[Dump]) -> tuple[list[History], list[str]]:
-    """The subscriptions of all dumps, by topic and name, and what to ask of dumps that do not say their topic."""
+    """Returns the subscriptions of all dumps by topic and name, and what to ask where they do not say their topic."""
     groups, questions = grouped(dumps)
     found = []
     for group in groups:

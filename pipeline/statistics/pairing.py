@@ -77,8 +77,8 @@ def grouped(dumps: Iterable[Dump]) -> tuple[list[Group], list[str]]:
     last: Dump | None = None
     for dump in dumps:
         if dump.is_internal:
-            near = last is not None and last.file == dump.file and _may_be_of(dump, groups_of(last, groups))
-            internals.append((dump, groups_of(last, groups) if near and last is not None else None))
+            before = groups_of(last, groups) if last is not None and last.file == dump.file else None
+            internals.append((dump, before if before is not None and _may_be_of(dump, before) else None))
             continue
         group = next((one for one in groups if _is_of(dump, one)), None)
         if group is None:
@@ -136,7 +136,7 @@ def _placed(dump: Dump, near: Group | None, groups: list[Group]) -> Iterator[str
     groups.append(Group("", internal=[dump]))
     if found:
         file = PurePath(dump.file).name
-        yield f"{file} can be of {len(found):,} topics here: pass it with the command before it, which names the topic"
+        yield f"{file} can be of {len(found):,} topics here: pass it with the command in front, which names the topic"
 
 
 def _are_near(one: int | None, other: int | None) -> bool:
@@ -155,7 +155,7 @@ def _one_or_two(groups: Sequence[Group]) -> Iterator[str]:
                 files = " and ".join(PurePath(one.stats[0].file).name for one in (group, other))
                 yield (
                     f"are {files} of one topic or of two? Both have subscription {shared[0]}, and they share no "
-                    "consumer; they are judged as two. Pass each with the command in front of it, which names the topic"
+                    "consumer: they are judged as two. Pass each with the command in front of it, which names the topic"
                 )
                 return
 

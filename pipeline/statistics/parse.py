@@ -136,9 +136,14 @@ def subscription_of(read: Reader, name: str, found: Json) -> SubscriptionStats:
     return SubscriptionStats(
         name=name,
         type=read.text(found, "type"),
+        active_consumer=read.text(found, "activeConsumerName"),
         mode=mode,
         out_of_order=read.flag(found, "allowOutOfOrderDelivery"),
-        consumers=tuple(_consumer_of(read, one, mode) for one in listed if isinstance(one, dict) and _is_usable(one)),
+        consumers=tuple(
+            _consumer_of(read, one, mode, at)
+            for at, one in enumerate(listed, 1)
+            if isinstance(one, dict) and _is_usable(one)
+        ),
         cut=isinstance(found, CutDict),
         backlog=read.integer(found, "msgBacklog"),
         delayed=read.integer(found, "msgDelayed"),
@@ -168,11 +173,11 @@ def _is_usable(consumer: Json) -> bool:
     return not isinstance(consumer, CutDict) or "connectedSince" in consumer
 
 
-def _consumer_of(read: Reader, found: Json, mode: str | None) -> ConsumerStats:
+def _consumer_of(read: Reader, found: Json, mode: str | None, number: int) -> ConsumerStats:
     ranges = _range_list(found)
     draining = read.list_of(found, "drainingHashes")
     return ConsumerStats(
-        name=read.text(found, "consumerName") or "(without a name)",
+        name=read.text(found, "consumerName") or f"consumer {number} of the list",
         address=read.text(found, "address"),
         connected_since=read.text(found, "connectedSince"),
         client_version=read.text(found, "clientVersion"),

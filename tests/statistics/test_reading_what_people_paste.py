@@ -125,8 +125,6 @@ REFUSED = {
     "an error of Pulsar": ('{"reason": "Topic not found"}', "without statistics of topics"),
     "HTML": ("<!DOCTYPE html>\n<html><body>Login {}</body></html>", "an HTML page"),
     "nothing": (" \n", "is empty"),
-    "Shared": (json.dumps(stats(consumer("c1"), type="Shared")), "ks is Shared"),
-    "Failover": (json.dumps(stats(consumer("c1"), type="Failover")), "ks is Failover"),
     "no subscription": ('{"subscriptions": {}}', "have no subscription"),
     "a beginning": (TEXT[:40], "without statistics of topics, and is cut off at line"),
     "braces": ("{" * 3000, "holds no JSON"),
@@ -144,13 +142,20 @@ def test_what_is_no_statistics_gets_one_clear_line(text: str, reason: str) -> No
     assert error.value.exit_code == 3
 
 
-def test_other_types_are_left_out_beside_a_key_shared_subscription() -> None:
-    document = stats(consumer("c1"))
-    document["subscriptions"]["logs"] = {"type": "Failover", "msgBacklog": 3, "consumers": []}
-    result = result_of(document)
+@pytest.mark.parametrize("kind", ["Shared", "Failover", "Exclusive"])
+def test_other_types_get_an_answer_that_needs_no_keys(kind: str) -> None:
+    text = json.dumps(stats(consumer("c1", availablePermits=0, unackedMessages=30), type=kind, msgBacklog=500))
+    diagnosis = diagnosis_of(text)
 
-    assert [one.history.subscription for one in result.diagnoses] == ["ks"]
-    assert [other[1:] for other in result.others] == [("logs", "Failover")]
+    assert signs(diagnosis) == {"no_permits": "proved"}
+    assert "keySharedMode" not in " ".join(diagnosis.lacks)
+
+
+def test_a_standby_of_failover_holds_nothing_up() -> None:
+    active = consumer("a", unackedMessages=0, messageAckRate=3.0)
+    document = stats(active, consumer("b", availablePermits=0), type="Failover", activeConsumerName="a")
+
+    assert diagnosis_of(document).reasons == ()
 
 
 def test_an_empty_subscription_is_idle() -> None:

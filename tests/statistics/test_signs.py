@@ -38,6 +38,10 @@ FOUND: dict[str, tuple[Json | tuple[Json, ...], str]] = {
         stats(consumer("c1", unackedMessages=1), FREE, consumersAfterMarkDeletePosition={"c2": "3:40"}, msgBacklog=60),
         "proved",
     ),
+    "delayed_before_joined": (
+        stats(FREE, consumersAfterMarkDeletePosition={"c2": "3:40"}, msgBacklog=500, msgDelayed=136),
+        "proved",
+    ),
     "parked_with_replay": ((stats(FREE, **WAIT), internal(waiting=True)), "proved"),
     "parked_with_replay_out_of_order": (
         (stats(FREE, allowOutOfOrderDelivery=True, **WAIT), internal(waiting=True)),
@@ -90,6 +94,14 @@ NEARLY: dict[str, Json | tuple[Json, ...]] = {
     ),
     "without_ranges": stats(consumer("c1", keyHashRangeArrays=[]), consumer("c2", keyHashRangeArrays=[])),
     "recently_joined": stats(consumer("c1", unackedMessages=1), FREE, msgBacklog=60),
+    # Somebody holds a message that is older than the join.
+    "delayed_before_joined": stats(
+        consumer("c1", unackedMessages=1),
+        FREE,
+        consumersAfterMarkDeletePosition={"c2": "3:40"},
+        msgBacklog=500,
+        msgDelayed=136,
+    ),
     "parked_with_replay": (stats(FREE, **WAIT), internal(read="3:40", waiting=True)),
     "parked_with_replay_out_of_order": (stats(FREE, **WAIT), internal(waiting=True)),
     "replay_not_served": stats(FREE, **WAIT, **FLOWING),

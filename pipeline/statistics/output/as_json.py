@@ -21,9 +21,7 @@ def json_diagnoses(result: Result) -> str:
             "answers": dict(answers),
             "diagnoses": [_diagnosis(diagnosis) for diagnosis in result.diagnoses],
             "order": ORDER,
-            "other_subscriptions": [
-                {"topic": topic, "subscription": name, "type": kind} for topic, name, kind in result.others
-            ],
+            "log": list(result.log),
             "questions": list(result.questions),
             "left_out": list(result.remarks),
         },

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.charts.theme import config
 from dispatch_audit.pipeline.report.page.model import Section, Table
@@ -48,6 +49,8 @@ def page_of(result: Result) -> str:
 
 def built_page(result: Result) -> DiagnosisPage:
     """Returns what the page says."""
+    if not result.diagnoses:
+        raise TraceError("lines of a log alone have no page", "take the text, or pass statistics too")
     first = result.diagnoses[0]
     return DiagnosisPage(
         title=f"{first.history.topic}, {first.history.subscription}",
@@ -69,6 +72,8 @@ def _basis(result: Result) -> Iterator[tuple[str, str]]:
     if len(result.diagnoses) > 1:
         yield "Subscriptions", f"{len(result.diagnoses):,}; this is the one that needs a look most"
     yield "Order", words.ORDER
+    for sentence in result.log:
+        yield "Log", sentence
     for question in result.questions:
         yield "Ask", question
     for remark in result.remarks:

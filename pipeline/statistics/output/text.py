@@ -50,13 +50,11 @@ def _lines(result: Result, whole_max: int) -> Iterator[Text | Labelled]:
         yield _answer(diagnosis, f"{diagnosis.history.topic}, {diagnosis.history.subscription}: ")
     if len(rest) > _LISTED_MAX:
         yield Text(f"and {count(len(rest) - _LISTED_MAX, 'subscription')} more (--format json has all)")
+    for sentence in result.log:
+        yield _line("Log", words.stopped(sentence))
     for question in result.questions:
         yield _line("Ask", words.stopped(question))
     yield _line("Order", words.stopped(words.ORDER))
-    for topic, name, kind in result.others[:_REASONS_MAX]:
-        yield _line("Left out", f"{topic}, {name}: {kind}, and diagnose answers for Key_Shared")
-    if len(result.others) > _REASONS_MAX:
-        yield _line("", f"and {count(len(result.others) - _REASONS_MAX, 'subscription')} more of other types")
     for remark in result.remarks:
         yield _line("Left out", remark)
 

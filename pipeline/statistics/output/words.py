@@ -91,7 +91,7 @@ def _limit(facts: SubscriptionFacts) -> str:
 
 def look_ahead_limit(facts: SubscriptionFacts) -> int | None:
     """Returns the look-ahead limit of the release by default; None: there is none, or it depends on what is cut off."""
-    if facts.dispatcher == "recently_joined" or not facts.consumers or not facts.is_complete:
+    if facts.dispatcher == "recently_joined" or not facts.is_key_shared or not facts.consumers or not facts.is_complete:
         return None
     return facts.limits.look_ahead(len(facts.consumers))
 
@@ -152,7 +152,9 @@ def _listed(names: list[str] | tuple[str, ...], most: int = 5) -> str:
 
 def consumer_rows(facts: SubscriptionFacts, most: int) -> tuple[list[tuple[str, ...]], int]:
     """Returns rows of `CONSUMER_COLUMNS`, of many consumers those that hold most, and how many are left out."""
-    ranked = sorted(facts.consumers, key=lambda c: (not c.draining_count, -(c.unacked or 0), c.permits or 0))
+    # A consumer of a sum stands for one of each partition.
+    listed = () if facts.moment.aggregated else facts.subscription.consumers
+    ranked = sorted(listed, key=lambda c: (not c.draining_count, -(c.unacked or 0), c.permits or 0))
     return [_row(consumer) for consumer in ranked[:most]], max(len(ranked) - most, 0)
 
 
@@ -181,10 +183,11 @@ def about(diagnosis: Diagnosis) -> str:
     if facts is None:
         return diagnosis.history.subscription
     sub = facts.subscription
-    modes = [sub.mode or "", "out of order allowed" if sub.out_of_order else ""]
+    kind = "" if facts.is_key_shared else sub.type or ""
+    modes = [kind, sub.mode or "", "out of order allowed" if sub.out_of_order else ""]
     mode = f" ({', '.join(filter(None, modes))})" if any(modes) else ""
     at_least = "at least " if not facts.is_complete else ""
-    return f"{sub.name}{mode}, {at_least}{count(len(facts.consumers), 'consumer')}"
+    return f"{sub.name}{mode}, {at_least}{count(len(sub.consumers), 'consumer')}"
 
 
 def said_of(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:

@@ -79,7 +79,8 @@ def _attempts(consumer: ConsumerStats) -> int:
 
 def _permits(facts: SubscriptionFacts) -> Iterator[Found]:
     """Consumers without permits that hold nothing: their clients owe permits."""
-    if not facts.waiting:
+    # Of Failover and Exclusive old releases do not count what is held.
+    if not facts.waiting or facts.has_one_receiver:
         return
     # A batch takes permits below 0, and its acknowledgement comes after the permits for it.
     owing = [c for c in facts.consumers if c.permits is not None and c.permits <= 0 and c.unacked == 0]
@@ -118,6 +119,8 @@ def _below_zero(facts: SubscriptionFacts) -> Iterator[Found]:
 
 
 def _names_and_ranges(facts: SubscriptionFacts) -> Iterator[Found]:
+    if not facts.is_key_shared or facts.moment.aggregated:
+        return
     equal = [name for name, number in Counter(c.name for c in facts.consumers).items() if number > 1]
     if equal:
         number = sum(c.name == equal[0] for c in facts.consumers)

@@ -42,7 +42,7 @@ def _limit(facts: SubscriptionFacts) -> Iterator[Found]:
 def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
     sub, number = facts.subscription, len(facts.consumers)
     # 3.x and the classic dispatcher have no such limit.
-    if facts.dispatcher == "recently_joined" or not number or sub.replay is None:
+    if facts.dispatcher == "recently_joined" or not facts.is_key_shared or not number or sub.replay is None:
         return
     limit = facts.limits.look_ahead(number)
     if limit is None or sub.replay < limit:
@@ -110,6 +110,13 @@ def _recently_joined(facts: SubscriptionFacts) -> Iterator[Found]:
     )
     held = f"; {_with_unacked(holders)} has not acknowledged" if holders else ""
     joined = [c for c in facts.consumers if c.name in after]
+    if not holders and facts.subscription.delayed:
+        shown = (
+            f"{entries(facts.subscription.delayed)} are delayed and keep the mark-delete position, and "
+            f"{names(joined) or ', '.join(after)} joined after them; no consumer holds a message"
+        )
+        yield Found("delayed_before_joined", certainty(facts.is_still), (), shown, since(None, facts))
+        return
     shown = f"{names(joined) or ', '.join(after)} joined after entries that are not acknowledged yet{held}{root}"
     proved = facts.is_still and not (facts.movement is not None and facts.movement.mark_delete)
     yield Found(
@@ -123,14 +130,12 @@ def _recently_joined(facts: SubscriptionFacts) -> Iterator[Found]:
 
 def _nobody_has_permits(facts: SubscriptionFacts) -> Iterator[Found]:
     consumers = facts.consumers
-    if (
-        not consumers
-        or facts.shows_flow
-        or not facts.waiting
-        or any(c.permits is None or c.permits > 0 for c in consumers)
-    ):
+    if not consumers or facts.shows_flow or not facts.waiting:
         return
-    if all(c.unacked == 0 for c in consumers):
+    if any(c.permits is None or c.permits > 0 for c in consumers):
+        return
+    # One that holds nothing owes permits, where it is counted what it holds.
+    if all(c.unacked == 0 for c in consumers) and not facts.has_one_receiver:
         return
     each = ", ".join(f"{c.name} {c.permits:,}" for c in consumers[:3])
     more = f" and {len(consumers) - 3:,} more" if len(consumers) > 3 else ""
