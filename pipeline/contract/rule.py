@@ -24,6 +24,27 @@ Counted = Literal[
 About = Literal["order", "progress", "facts"]
 """The question that the findings of a rule answer: whether order was kept (what was delivered to whom, in which order),
 whether messages made progress (what waited, and the limits that make it wait), or neither."""
+Fact = Literal[
+    "sent",
+    "other",
+    "ordered",
+    "in order",
+    "one holder",
+    "once",
+    "owner",
+    "acks",
+    "leaves",
+    "dispatcher",
+    "limit",
+    "unexplained",
+]
+"""What a finding of the kernel rests on, and an alibi puts in question.
+
+The dispatches that it names left the broker; the other entry was held, or waited; consumers ask for order; an older
+entry holds back later ones of its hash; another consumer holds an entry; no read may send the entry again; who owns the
+hash; which entries were acknowledged; who had left; the dispatcher is of the kind of the profile; the limit is the
+broker's; nothing explains the violation.
+"""
 Case = Literal["leaving", "acknowledged", "passed", "subscription"]
 """The holder of the older entry was leaving; the entry was acknowledged; mark-delete had passed the entry."""
 Contrast = Literal["but", "although", "after", "while", "because", ""]
@@ -61,8 +82,7 @@ class Rule:
         number: the number of the rule in the kernel; None: the kernel does not check it.
         wording: the words for a finding of the kernel; None: the kernel does not check the rule.
         otherwise: the same in special cases.
-        on_another: whether a finding of the kernel names another entry that was held or waited.
-        ordered: whether consumers that allow out-of-order delivery are exempt (E5).
+        rests_on: the facts that a finding of the kernel rests on.
         sent_before: whether the evidence names the consumer that got the entry before.
     """
 
@@ -78,6 +98,5 @@ class Rule:
     number: int | None = None
     wording: Wording | None = None
     otherwise: Mapping[Case, Wording] = field(default_factory=dict)
-    on_another: bool = False
-    ordered: bool = False
+    rests_on: frozenset[Fact] = frozenset()
     sent_before: bool = False

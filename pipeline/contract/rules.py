@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
-from dispatch_audit.pipeline.contract.rule import About, Rule, Wording
+from dispatch_audit.pipeline.contract.rule import About, Fact, Rule, Wording
 
 RuleName = Literal[
     "single_holder",
@@ -70,6 +70,7 @@ _OVERTOOK_A_LEAVER: Final = Wording(
     "although",
     "{other}, which was leaving, still held the older entry {other_entry} of the hash or had just returned it",
 )
+_DISPATCHED: Final[frozenset[Fact]] = frozenset({"sent", "dispatcher", "unexplained"})
 _ALWAYS_INFORMATION: Final = "always information: a fact outside of the contract"
 
 RULES: Final[Mapping[RuleName, Rule]] = {
@@ -84,9 +85,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V1", "V3"),
         number=SINGLE_HOLDER,
+        rests_on=_DISPATCHED | {"other", "ordered", "one holder", "acks", "leaves"},
         wording=Wording("{sent}{owned}", "but", "{draining}{other} still held entry {other_entry}, {held}"),
-        on_another=True,
-        ordered=True,
     ),
     "ownership": Rule(
         statement="An entry goes to the consumer that owns its hash in the epoch.",
@@ -96,6 +96,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V2",),
         number=OWNERSHIP,
+        rests_on=_DISPATCHED | {"owner", "leaves"},
         wording=Wording("{sent}", "but", "{epoch} the hash is routed to {other}"),
     ),
     "first_delivery_order": Rule(
@@ -106,12 +107,12 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V4",),
         number=FIRST_DELIVERY_ORDER,
+        rests_on=_DISPATCHED | {"ordered"},
         wording=Wording(
             "{sent} for the first time",
             "after",
             "the later entry {other_entry} of the hash had gone to {other} (seq {other_seq})",
         ),
-        ordered=True,
     ),
     "redelivery_order": Rule(
         statement=(
@@ -130,10 +131,9 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V5",),
         number=REDELIVERY_ORDER,
+        rests_on=_DISPATCHED | {"other", "ordered", "in order", "acks", "leaves"},
         wording=_OVERTOOK,
         otherwise={"leaving": _OVERTOOK_A_LEAVER},
-        on_another=True,
-        ordered=True,
     ),
     "replay_overtaken": Rule(
         statement="No entry passes an older entry of its hash that waits.",
@@ -143,10 +143,9 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V6",),
         number=REPLAY_OVERTAKEN,
+        rests_on=_DISPATCHED | {"other", "ordered", "in order", "acks", "leaves"},
         wording=_OVERTOOK,
         otherwise={"leaving": _OVERTOOK_A_LEAVER},
-        on_another=True,
-        ordered=True,
     ),
     "early_duplicate": Rule(
         statement="An entry is sent again only after its holder returned it, and never after it was acknowledged.",
@@ -159,12 +158,12 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V7",),
         number=EARLY_DUPLICATE,
+        rests_on=_DISPATCHED | {"other", "once", "leaves"},
         wording=Wording("{sent} once more", "although", "{other} still held it, {held}"),
         otherwise={
             "acknowledged": Wording("{sent} once more", "although", "it was acknowledged"),
             "passed": Wording("{sent} once more", "although", "mark-delete had passed it without an acknowledgement"),
         },
-        on_another=True,
     ),
     "redelivery_count": Rule(
         statement="The redelivery count is the number of redeliver requests since the last reset.",
@@ -176,6 +175,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         # Without its tracker the broker sends 0 with everything (contract 5.8).
         needs="subscriptionRedeliveryTrackerEnabled",
         number=REDELIVERY_COUNT,
+        rests_on=_DISPATCHED | {"acks"},
         wording=Wording(
             "{sent} with redelivery count {value}",
             "but",
@@ -201,6 +201,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="dispatches under a limit",
         about="progress",
         number=UNACKED_LIMIT,
+        rests_on=frozenset({"sent", "acks", "limit", "unexplained"}),
         wording=Wording(
             "{sent}, which then held {held_messages}", "although", "maxUnackedMessagesPerConsumer is {expected}"
         ),
@@ -245,6 +246,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="order",
         invariants=("V12",),
         number=GAP_DELIVERY,
+        rests_on=_DISPATCHED | {"owner", "leaves"},
         wording=Wording("{sent}", "but", "{epoch} no consumer declares a range with this hash{routed}"),
     ),
     "assignment_mismatch": Rule(
@@ -291,6 +293,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
         number=CUMULATIVE_ACK,
+        rests_on=_DISPATCHED,
         wording=Wording(
             "{receiver} acknowledged all entries up to {entry} {here}, which the broker ignores for Key_Shared"
         ),
@@ -303,6 +306,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
         number=FOREIGN_ACK,
+        rests_on=_DISPATCHED,
         wording=Wording(
             "{receiver} acknowledged entry {entry} {here}", "but", "{other} held it, sent at seq {other_seq}"
         ),
@@ -337,6 +341,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
         number=ACKNOWLEDGED_BEFORE_RESET,
+        rests_on=_DISPATCHED,
         wording=Wording(
             "{sent} again", "although", "it was acknowledged before the reset in between, or mark-delete had passed it"
         ),
@@ -349,6 +354,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
         number=ABORTED_ACKNOWLEDGEMENT,
+        rests_on=_DISPATCHED,
         wording=Wording(
             "{sent} again", "because", "the transaction in which it was acknowledged was aborted, or timed out"
         ),

@@ -66,4 +66,8 @@ def test_a_dispatcher_is_held_to_what_it_promises() -> None:
 def test_a_rule_that_only_informs_answers_neither_question() -> None:
     assert {name for name, rule in RULES.items() if rule.informs} <= {n for n, r in RULES.items() if r.about == "facts"}
     assert {"stalled", "draining_stuck"} <= {name for name, rule in RULES.items() if rule.about == "progress"}
-    assert all(rule.about == "order" for rule in RULES.values() if rule.ordered)
+    assert all(rule.about == "order" for rule in RULES.values() if "ordered" in rule.rests_on)
+
+
+def test_a_finding_of_the_kernel_rests_on_dispatches_that_left_the_broker() -> None:
+    assert all("sent" in RULES[name].rests_on for name in NAME_OF.values())

@@ -434,12 +434,9 @@ class Dispatcher:
         self._without_publish_reported = int(self._state.common[0].without_publish)
 
     def findings(self) -> Records:
-        """The findings so far, without those that depend on dispatches that were never sent.
-
-        Only later rows show whether a dispatch was sent, so call this at the end of a group.
-        """
+        """The findings so far, those with an alibi of `collector` included."""
         self._drain_output()
-        return self.collector.certain()
+        return self.collector.findings.all()
 
     def episodes(self) -> Records:
         """The draining episodes that have ended so far; at the end of a group, or of a window, all of them."""

@@ -4,15 +4,14 @@ A recorder that looks at the settings from time to time writes between which row
 From the first of them on the broker may delay what asks for it, and send what comes later (E2).
 """
 
+from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.contract.rules import OVERTAKING
+from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.state.records import Records, chosen
+from dispatch_audit.pipeline.replay.state.records import Records
 
 
 @checkpointed("switched_on")
@@ -38,15 +37,15 @@ class DelayEvidence:
         if before.value is False and after.value is not False and row.seq_begin < row.seq:
             self._switched_on.append(_SwitchedOn(row.seq_begin, row.seq, row.ts_us))
 
-    def holding(self, findings: Records) -> Records:
-        """The findings without those on older entries that may have been delayed by then."""
-        permitted = np.zeros(findings.size, dtype=np.bool_)
-        for on in self._switched_on:
-            within = np.isin(findings.rule, OVERTAKING)
-            within &= (findings.seq > on.after_seq) & (findings.seq < on.before_seq)
-            permitted |= within & (findings.other_due_ts > findings.ts_us)
-        return chosen(findings, ~permitted) if permitted.any() else findings
+    def alibis(self) -> list[Alibi]:
+        """The older entry may have been delayed by then."""
+        return [Alibi("in order", partial(_may_delay, on)) for on in self._switched_on]
 
     def forget(self, recent_us: int) -> None:
         """Drops what concerns no finding that a later window reports."""
         self._switched_on = [on for on in self._switched_on if on.ts_us > recent_us]
+
+
+def _may_delay(on: _SwitchedOn, found: Records) -> Mask:
+    within: Mask = (found.seq > on.after_seq) & (found.seq < on.before_seq) & (found.other_due_ts > found.ts_us)
+    return within

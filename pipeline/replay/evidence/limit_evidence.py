@@ -5,26 +5,26 @@ follows for the findings: those under a contradicted limit are not provable, and
 change stands only if both values make it one.
 """
 
+from functools import partial
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.state.records import Records, chosen
+from dispatch_audit.pipeline.replay.state.records import Records
 
+_DISPUTED: Final = "the broker does not keep the claimed {} (settings_mismatch)"
 _JUDGED: Final = (
     "no wait is put down to this limit any more, and dispatches beyond it are not provable instead of violations"
 )
@@ -49,9 +49,11 @@ class _LimitRows(NamedTuple):
     after_seq: int
     until_seq: int
 
-    def include(self, limited: int, seq: int) -> bool:
-        """Whether a finding about a limit (`limited`) is among them."""
-        return LIMITED[self.setting] == limited and self.after_seq < seq <= self.until_seq
+    def include(self, found: Records) -> Mask:
+        """Which findings about a limit are among them."""
+        among: Mask = (found.limited == LIMITED[self.setting]) & (found.seq > self.after_seq)
+        among &= found.seq <= self.until_seq
+        return among
 
 
 @checkpointed("limit_evidence")
@@ -112,26 +114,24 @@ class LimitEvidence:
         )
         return Contradiction(setting, shown, f"at least {found.most}", found.at, tuple(sorted(rows)), _JUDGED)
 
-    def is_disputed(self, limited: int, seq: int) -> str | None:
-        """The name of the contradicted limit that a finding is about; None: it stands."""
-        return next((disputed.setting for disputed in self._disputed if disputed.include(limited, seq)), None)
+    def doubts(self) -> list[Alibi]:
+        """The limit that a finding is about is not the broker's: it is contradicted."""
+        return [Alibi("limit", rows.include, "not_provable", _DISPUTED.format(rows.setting)) for rows in self._disputed]
 
-    def holding(self, findings: Records, messages_of_a_read: int) -> Records:
-        """The findings without those that a limit explains which may have been in force by then.
-
-        One read brings `messages_of_a_read` at most.
-        """
-        explained = np.zeros(findings.size, dtype=np.bool_)
-        for changed in self._changed:
-            within = (findings.rule == UNACKED_LIMIT) & (findings.limited == LIMITED[changed.setting])
-            within &= (findings.seq > changed.after_seq) & (findings.seq < changed.before_seq)
-            if changed.limit > 0 and changed.setting == UNACKED_PER_CONSUMER:
-                within &= findings.value <= changed.limit * findings.largest
-            elif changed.limit > 0:
-                within &= findings.value <= changed.limit + messages_of_a_read
-            explained |= within
-        return chosen(findings, ~explained) if explained.any() else findings
+    def alibis(self, messages_of_a_read: int) -> list[Alibi]:
+        """A limit that allows it may have been in force by then; one read brings `messages_of_a_read` at most."""
+        return [Alibi("limit", partial(_allows, changed, messages_of_a_read)) for changed in self._changed]
 
     def forget(self, recent_us: int) -> None:
         """Drops what concerns no finding that a later window reports."""
         self._changed = [changed for changed in self._changed if changed.ts_us > recent_us]
+
+
+def _allows(changed: _ChangedLimit, messages_of_a_read: int, found: Records) -> Mask:
+    within: Mask = found.limited == LIMITED[changed.setting]
+    within &= (found.seq > changed.after_seq) & (found.seq < changed.before_seq)
+    if changed.limit > 0 and changed.setting == UNACKED_PER_CONSUMER:
+        within &= found.value <= changed.limit * found.largest
+    elif changed.limit > 0:
+        within &= found.value <= changed.limit + messages_of_a_read
+    return within

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import unrecorded
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import unrecorded
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
 

@@ -1,8 +1,8 @@
 """Collects findings until the group ends.
 
-The rules report every contradiction at the moment of a dispatch. Findings that a former routing explains are dropped at
-once. Only later rows show which dispatches never left the broker and which entries were perhaps not held, so findings
-that depend on these are dropped at the end. `verdicts` judges the others.
+The rules report every contradiction at the moment of a dispatch. Findings with an alibi that is known by then, a former
+routing or an exception, are dropped or marked at once. Only later rows show which dispatches never left the broker and
+which entries were perhaps not held, so these alibis are joined at the end. `verdicts` judges what stands.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,8 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
-from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
+from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY
+from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, standing
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.rules.permitted import permitted
 from dispatch_audit.pipeline.replay.state.output import (
@@ -29,8 +30,6 @@ from dispatch_audit.pipeline.replay.state.output import (
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import Ints, Records, chosen, first_of, plain, together
 from dispatch_audit.pipeline.replay.state.routings import Routings
-
-_DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 
 
 @checkpointed("finding_collector")
@@ -57,8 +56,8 @@ class FindingCollector:
         """Takes all reports of the kernel, made under this policy, and empties its output."""
         filled = out.filled.tolist()
         if filled[FINDINGS]:
-            found = first_of(out.findings, filled[FINDINGS])
-            found = chosen(found, ~self.routings.decided_before(found, policy.unordered_us))
+            former = Alibi("owner", lambda found: self.routings.decided_before(found, policy.unordered_us))
+            found = standing(first_of(out.findings, filled[FINDINGS]), [former])
             found.permitted = permitted(found, policy.keeps_order, self._exceptions)
             gaps = found.rule == GAP_DELIVERY
             found.other_consumer[gaps] = self.routings.served_to(found.hash[gaps])
@@ -97,15 +96,19 @@ class FindingCollector:
         """The number of dispatches without an end, which may not have left the broker."""
         return int(np.unique(np.concatenate(self._unsent)).size) - self._without_end_reported
 
-    def certain(self) -> Records:
-        """The findings that depend neither on unsent dispatches nor on withdrawn entries."""
-        findings = self.findings.all()
-        if not findings.size:
-            return findings
+    def alibis(self) -> list[Alibi]:
+        """The alibis that rows have shown so far: dispatches that were never sent, and entries that were withdrawn."""
         unsent = np.concatenate(self._unsent)
-        certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
-        for withdrawn in plain(together(self._withdrawn), Withdrawal):
-            depends = (findings.other_ledger == withdrawn.ledger) & (findings.other_entry == withdrawn.entry)
-            depends &= np.isin(findings.rule, _DEPENDS_ON_ANOTHER)
-            certain &= ~(depends & (findings.ts_us >= withdrawn.since_ts) & (findings.seq < withdrawn.until_seq))
-        return chosen(findings, certain)
+        withdrawn = [*plain(together(self._withdrawn), Withdrawal)]
+
+        def names_unsent(found: Records) -> Mask:
+            return np.isin(found.seq, unsent) | np.isin(found.other_seq, unsent)
+
+        def on_withdrawn(found: Records) -> Mask:
+            covered = np.zeros(found.size, dtype=np.bool_)
+            for entry in withdrawn:
+                of_entry = (found.other_ledger == entry.ledger) & (found.other_entry == entry.entry)
+                covered |= of_entry & (found.ts_us >= entry.since_ts) & (found.seq < entry.until_seq)
+            return covered
+
+        return [Alibi("sent", names_unsent), Alibi("other", on_withdrawn)]

@@ -55,8 +55,6 @@ def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> in
         found[row].hash_since_ts = of_hash.waiting_since_ts
     found[row].sent_before_to = of_entry.sent_to
     found[row].sent_before_seq = of_entry.sent_seq
-    if of_entry.named_ts >= of_entry.sent_ts:
-        found[row].returned_by = of_entry.named_by
     if of_entry.marks & Mark.READ != 0:
         found[row].read_ts = of_entry.read_ts
     common = state.common

@@ -96,7 +96,6 @@ class KernelFinding(NamedTuple):
     other_due_ts: int = UNKNOWN  # when the other entry is due, if it asks for delayed delivery, whether heeded or not
     sent_before_to: int = NOBODY  # the receiver of the dispatch of the entry before
     sent_before_seq: int = UNKNOWN  # that dispatch
-    returned_by: int = NOBODY  # a consumer other than the holder that returned the entry since then
     read_ts: int = UNKNOWN  # since when the entry is READ; UNKNOWN: it was not
     reported_read: int = 0  # 1 if a snapshot shows that the broker had read past the entry
     receiver_sent_ts: int = UNKNOWN  # the last dispatch to the receiver before

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.contract.rules import MISROUTED
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints, Records
 
@@ -55,7 +54,7 @@ class Routings:
         return self._served.owners_of(hashes)
 
     def decided_before(self, found: Records, late_us: int) -> NDArray[np.bool_]:
-        """Which findings of a wrong owner may be dispatches that were decided under a former routing.
+        """Which findings on a wrong owner may be dispatches that were decided under a former routing.
 
         A dispatch may be recorded up to `late_us` after it was decided.
         """
@@ -64,5 +63,4 @@ class Routings:
             for routing, until_us in self._former:
                 owned = routing.owners_of(found.hash) == found.consumer
                 explained |= owned & (found.ts_us <= until_us + late_us)
-        explained &= np.isin(found.rule, MISROUTED)
         return explained

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
+from dispatch_audit.pipeline.replay.rules.alibis import standing
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
@@ -123,12 +124,15 @@ class Subscription:
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
-        findings = loop.limits.holding(dispatcher.findings(), messages_of_a_read(dispatcher.seen))
-        findings = loop.delays.holding(findings)
+        withdrawn = [
+            *dispatcher.collector.alibis(),
+            *loop.limits.alibis(messages_of_a_read(dispatcher.seen)),
+            *loop.delays.alibis(),
+        ]
         never_dispatched, never_acknowledged = outstanding(dispatcher.seen)
         return ReplayResult(
             loop=loop,
-            findings=findings,
+            findings=standing(dispatcher.findings(), withdrawn),
             episodes=dispatcher.episodes(),
             unseen=Unseen(
                 rows_censored=cold_start.censored,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, contains
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.state.records import Ints
+from dispatch_audit.pipeline.replay.state.records import Ints, Records
 
 RANGES_MAX = 200_000
 """The number of ranges that are kept; beyond it, older doubts concern all hashes."""
@@ -82,10 +82,18 @@ class UndecidedRanges:
     def which(self, seq: Ints, hashes: Ints) -> NDArray[np.bool_]:
         """Which of n dispatches have hashes whose owner is open."""
         found = np.zeros(seq.size, dtype=np.bool_)
-        slots = hashes % self.modulus if self.modulus else hashes
         for doubt in self.between(int(seq.min()), int(seq.max())) if seq.size else ():
-            within = (seq >= doubt.from_seq) & ((doubt.to_seq is None) | (seq <= (doubt.to_seq or 0)))
-            found[within] |= contains(doubt.ranges, slots[within])
+            found |= self._concerned(doubt, seq, hashes)
+        return found
+
+    def covers(self, doubt: UndecidedRange, findings: Records) -> NDArray[np.bool_]:
+        """Which of n findings one of the doubts is about."""
+        return self._concerned(doubt, findings.seq, findings.hash)
+
+    def _concerned(self, doubt: UndecidedRange, seq: Ints, hashes: Ints) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = (seq >= doubt.from_seq) & ((doubt.to_seq is None) | (seq <= (doubt.to_seq or 0)))
+        slots = hashes[found] % self.modulus if self.modulus else hashes[found]
+        found[found] = contains(doubt.ranges, slots)
         return found
 
     @property

@@ -134,10 +134,6 @@ class FindingContext:
         """Whether a consumer other than `but_for` left between two rows."""
         return any(consumer != but_for for consumer in self._leavers(after_seq, before_seq))
 
-    def has_left_between(self, consumer: int, after_seq: int, before_seq: int) -> bool:
-        """Whether this consumer left between two rows."""
-        return consumer in self._leavers(after_seq, before_seq)
-
     def _leavers(self, after_seq: int, before_seq: int) -> list[int]:
         seqs, consumers = self._leaves
         # A change at the point of a row takes effect after it.

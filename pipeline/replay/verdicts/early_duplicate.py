@@ -15,12 +15,15 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.held_twice import given_back, other_holders
-from dispatch_audit.pipeline.replay.verdicts.overlapping_reads import block_verdict, blocks, is_within
+from dispatch_audit.pipeline.replay.verdicts.overlapping_reads import block_verdict, blocks
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before, still_from_before
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable, unexplained
 
 _ACKNOWLEDGED: Final = unexplained("no read that was in flight then had it, because it had been acknowledged before")
+_MORE_THAN_TWICE: Final = unexplained("it was sent more than twice, but two overlapping reads send it twice")
+_NOT_THE_SAME: Final = unexplained(
+    "the second of two overlapping reads would have sent it with the same count to the same owner"
+)
 
 
 def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContext) -> dict[int, FindingVerdict]:
@@ -35,26 +38,20 @@ def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContex
     indexes = indexes[np.argsort(findings.seq[indexes], kind="stable")]
     known = indexes[findings.other_seq[indexes] != UNKNOWN]
     replayed = chosen(findings, known[findings.other_marks[known] & Mark.REPLAYED != 0])
-    holders = other_holders(findings)
     verdicts: dict[int, FindingVerdict] = {}
     for consumer in np.unique(findings.consumer[indexes]):
-        verdicts |= _judged(indexes[findings.consumer[indexes] == consumer], replayed, holders, overtakings, context)
+        verdicts |= _judged(indexes[findings.consumer[indexes] == consumer], replayed, overtakings, context)
     return verdicts
 
 
 def _judged(
-    of_consumer: Ints,
-    replayed: Records,
-    holders: Mapping[int, frozenset[int]],
-    overtakings: Mapping[int, FindingVerdict],
-    context: FindingContext,
+    of_consumer: Ints, replayed: Records, overtakings: Mapping[int, FindingVerdict], context: FindingContext
 ) -> dict[int, FindingVerdict]:
     """The verdicts on the duplicates of one consumer, by index.
 
     Args:
         of_consumer: their indexes among all findings, ordered by seq.
         replayed: see `block_verdict`.
-        holders: see `held_twice.other_holders`.
         overtakings: see `duplicates`.
         context: the subscription and its broker.
     """
@@ -69,23 +66,17 @@ def _judged(
     for block in blocks(of_consumer, context):
         verdict = block_verdict(block, of_consumer, replayed, context)
         for at, finding in findings_at(findings, block):
-            returned = given_back(finding, holders[finding.seq], context)
-            if returned is not None:
-                verdicts[at] = returned
-            elif at in more_than_twice or finding.seq in repeated_again:
-                verdicts[at] = unexplained("it was sent more than twice, but two overlapping reads send it twice")
+            if at in more_than_twice or finding.seq in repeated_again:
+                verdicts[at] = _MORE_THAN_TWICE
             elif finding.seq in miscounted or context.misrouted(finding.seq):
-                verdicts[at] = unexplained(
-                    "the second of two overlapping reads would have sent it with the same count to the same owner"
-                )
-            elif finding.other_seq == UNKNOWN and not is_within(finding, block, findings):
+                verdicts[at] = _NOT_THE_SAME
+            elif finding.other_seq == UNKNOWN:
                 verdicts[at] = _perhaps_reset(finding, context) or _ACKNOWLEDGED
             elif verdict.severity == "violation":
                 # A rewound cursor reads an entry again that a read from before the rewind sends.
-                first_seq = finding.other_seq
                 verdicts[at] = (
-                    sent_from_before(finding, first_seq, finding.other_ts, context)
-                    or still_from_before(finding, first_seq, overtakings, context)
+                    sent_from_before(finding, finding.other_seq, finding.other_ts, context)
+                    or still_from_before(finding, finding.other_seq, overtakings, context)
                     or _perhaps_reset(finding, context)
                     or verdict
                 )

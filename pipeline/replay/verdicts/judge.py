@@ -1,6 +1,9 @@
-"""The verdict on every finding of a subscription (contract 9.3 and 9.4, 6.5 to 6.7)."""
+"""The verdict on every finding of a subscription (contract 9.3 and 9.4, 6.5 to 6.7).
 
-from collections.abc import Mapping
+Of what explains a finding and of its alibis the mildest decides.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,28 +14,27 @@ from dispatch_audit.pipeline.contract.rules import (
     ACKNOWLEDGED_BEFORE_RESET,
     FIRST_DELIVERY_ORDER,
     GAP_DELIVERY,
-    MISROUTED,
     NAME_OF,
     OVERTAKING,
     REDELIVERY_COUNT,
     RULES,
     SINGLE_HOLDER,
-    UNACKED_LIMIT,
 )
+from dispatch_audit.pipeline.replay.rules.alibis import NO_ALIBI, Alibi, everything, joined
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
-from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.output import findings_at
+from dispatch_audit.pipeline.replay.state.records import NOBODY, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
-from dispatch_audit.pipeline.replay.verdicts.missing.across_gaps import across_gaps, without_owners
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import alibis_of_the_past, alibis_of_trace
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import filtered
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import left_open
 from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import (
     INFORMATION,
     UNEXPLAINED,
     FindingVerdict,
+    milder,
     not_provable,
     permitted_by,
     unexplained,
@@ -41,15 +43,6 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import (
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _UNSEEN_REDELIVERY: Final = not_provable(
     "an entry filter that reschedules and a transaction that aborts raise the count too, and leave no row (E4, E11)"
-)
-_PERHAPS_ACKNOWLEDGED: Final = not_provable(
-    "the recorder wrote only one side of dispatches or acknowledgements, so an acknowledgement that was recorded "
-    "just after it may have taken effect before it"
-)
-_OWNER_UNKNOWN: Final = not_provable("the selector of the broker is unknown")
-_TOTAL_VAGUE: Final = not_provable(
-    "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
-    "twice: the broker's own count may have been below the limit (#24096, #26422)"
 )
 _OF_INFORMATION: Final[Mapping[int, FindingVerdict]] = {
     ACKNOWLEDGED_BEFORE_RESET: FindingVerdict(
@@ -68,57 +61,75 @@ _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the co
 
 def judged(context: FindingContext) -> list[FindingVerdict]:
     """The verdict on each of the findings of the replay, in their order."""
-    found, findings = context.found, context.found.findings
+    findings = context.found.findings
     if not findings.size:
         return []
-    kinds = list(zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True))
-    plain = {(rule, permitted): plain_verdict(rule, permitted, context) for rule, permitted in set(kinds)}
-    verdicts = [plain[kind] for kind in kinds]
-    overtakings: dict[int, FindingVerdict] = {}
-    for at, finding in findings_at(findings, np.flatnonzero(np.isin(findings.rule, OVERTAKING))):
-        if finding.permitted == NOT_PERMITTED:
-            verdicts[at] = overtaken(finding, overtakings, context)
-        overtakings[finding.seq] = verdicts[at]
-    for at, verdict in duplicates(overtakings, context).items():
-        verdicts[at] = verdict
-    for at, finding in findings_at(findings, np.flatnonzero(findings.permitted == NOT_PERMITTED)):
-        if finding.rule == SINGLE_HOLDER:
-            verdicts[at] = two_holders(finding, context)
-        elif finding.rule == FIRST_DELIVERY_ORDER:
-            verdicts[at] = late_first(finding, overtakings, context)
-        elif finding.rule == REDELIVERY_COUNT:
-            verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
-        elif finding.rule == UNACKED_LIMIT and not found.membership.one_sided.of_traffic:
-            verdicts[at] = _beyond_limit(finding, context)
-        elif finding.rule in MISROUTED and (doubt := context.doubts.about(finding.hash, finding.seq)):
-            verdicts[at] = not_provable(doubt.because)
-        elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
-            verdicts[at] = _routed_gap(context)
-    if found.membership.owners.unknown:
-        verdicts = without_owners(verdicts, context)
-    return filtered(across_gaps(left_open(verdicts, context), context), context)
+    verdicts = _weighed(_explained(context), findings, alibis_of_trace(context))
+    # That nothing explains it is a fact of a violation only.
+    at = np.flatnonzero([verdict.severity == "violation" for verdict in verdicts])
+    violations = _weighed([verdicts[index] for index in at], chosen(findings, at), alibis_of_the_past(context))
+    for index, verdict in zip(at, violations, strict=True):
+        verdicts[index] = verdict
+    return filtered(verdicts, context)
+
+
+def _weighed(verdicts: Sequence[FindingVerdict], findings: Records, alibis: Sequence[Alibi]) -> list[FindingVerdict]:
+    """The verdicts, milder where the finding has an alibi."""
+    by = joined(findings, alibis).tolist()
+    return [
+        verdict if index == NO_ALIBI else milder(verdict, not_provable(alibis[index].because))
+        for verdict, index in zip(verdicts, by, strict=True)
+    ]
 
 
 def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
     """The verdict that follows from the rule of a finding and the exception that permits it alone."""
+    facts = RULES[NAME_OF[rule]].rests_on
+    whole = (alibi for alibi in alibis_of_trace(context) if alibi.covers is everything and alibi.fact in facts)
+    plain = _by_rule(rule, permitted, context)
+    return next((milder(plain, not_provable(alibi.because)) for alibi in whole), plain)
+
+
+def _by_rule(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
     if permitted != NOT_PERMITTED:
         exception = _EXCEPTION_OF[permitted]
         # E6: dropping an entry on which a consumer still works is a bug; dropping one that only waits does no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
         return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
-    if rule in MISROUTED and context.found.membership.owners.unknown:
-        return _OWNER_UNKNOWN
-    if rule == UNACKED_LIMIT and context.found.membership.one_sided.of_traffic:
-        return _PERHAPS_ACKNOWLEDGED
     return _OF_INFORMATION.get(rule, INFORMATION) if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
-def _beyond_limit(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict on a dispatch beyond a claimed limit, which the broker may not have."""
-    disputed = context.found.loop.limits.is_disputed(finding.limited, finding.seq)
-    if disputed is not None:
-        return not_provable(f"the broker does not keep the claimed {disputed} (settings_mismatch)")
-    return _TOTAL_VAGUE if finding.vague else UNEXPLAINED
+def _explained(context: FindingContext) -> list[FindingVerdict]:
+    """What the rows around each finding explain of it."""
+    findings = context.found.findings
+    kinds = list(zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True))
+    plain = {(rule, permitted): _by_rule(rule, permitted, context) for rule, permitted in set(kinds)}
+    verdicts = [plain[kind] for kind in kinds]
+    overtaking = np.isin(findings.rule, OVERTAKING)
+    # By seq, because the cause of a dispatch may be that of an earlier one of its entry.
+    overtakings: dict[int, FindingVerdict] = {}
+    for at, finding in findings_at(findings, np.flatnonzero(overtaking)):
+        if finding.permitted == NOT_PERMITTED:
+            verdicts[at] = overtaken(finding, overtakings, context)
+        overtakings[finding.seq] = verdicts[at]
+    for at, verdict in (*duplicates(overtakings, context).items(), *_of_others(overtakings, context)):
+        verdicts[at] = verdict
+    return verdicts
+
+
+def _of_others(
+    overtakings: Mapping[int, FindingVerdict], context: FindingContext
+) -> Iterator[tuple[int, FindingVerdict]]:
+    findings = context.found.findings
+    for at, finding in findings_at(findings, np.flatnonzero(findings.permitted == NOT_PERMITTED)):
+        if finding.rule == SINGLE_HOLDER:
+            yield at, two_holders(finding, context)
+        elif finding.rule == FIRST_DELIVERY_ORDER:
+            yield at, late_first(finding, overtakings, context)
+        elif finding.rule == REDELIVERY_COUNT:
+            yield at, _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
+        elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
+            yield at, _routed_gap(context)
 
 
 def _routed_gap(context: FindingContext) -> FindingVerdict:

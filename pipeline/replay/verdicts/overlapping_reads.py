@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
@@ -41,17 +41,6 @@ def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
         found[-1].append(at)
         last_us = finding.ts_us
     return [np.array(block, dtype=np.int64) for block in found]
-
-
-def is_within(finding: KernelFinding, block: Ints, findings: Records) -> bool:
-    """Whether a duplicate whose first dispatch is forgotten follows others of its block in the order of positions.
-
-    The replay remembers entries that a replay read sent for longer than a read takes (`dispatcher.entries`). But rows
-    may not show that the last entries of a block came from replay, if they were the highest dispatched by then.
-    """
-    before = findings[block][(findings.seq[block] < finding.seq) & (findings.other_seq[block] != UNKNOWN)]
-    position = (finding.ledger, finding.entry)
-    return bool(before.size) and (int(before.ledger[-1]), int(before.entry[-1])) < position
 
 
 def block_verdict(block: Ints, of_consumer: Ints, replayed: Records, context: FindingContext) -> FindingVerdict:

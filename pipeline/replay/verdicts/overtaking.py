@@ -5,14 +5,19 @@ Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied befor
 
 from collections.abc import Mapping
 
-from dispatch_audit.pipeline.contract.severity import SEVERITIES
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
-from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained
+from dispatch_audit.pipeline.replay.verdicts.verdict import (
+    UNEXPLAINED,
+    FindingVerdict,
+    milder,
+    not_provable,
+    unexplained,
+)
 
 
 def passes_a_leaver(finding: KernelFinding) -> bool:
@@ -40,17 +45,13 @@ def overtaken(
     if rewound is None or context.misrouted(finding.seq):
         return _by_the_older_one(finding, context)
     if rewound.severity == "not_provable":
-        return _milder(_by_the_older_one(finding, context), rewound)
+        return milder(_by_the_older_one(finding, context), rewound)
     return rewound
 
 
 def _by_the_older_one(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     verdict = _overtaken(finding, context)
-    return _milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
-
-
-def _milder(one: FindingVerdict, other: FindingVerdict) -> FindingVerdict:
-    return min(one, other, key=lambda verdict: SEVERITIES.index(verdict.severity))
+    return milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
 
 
 def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
-from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 
 
 class FindingVerdict(NamedTuple):
@@ -25,6 +25,11 @@ class FindingVerdict(NamedTuple):
 
 UNEXPLAINED: Final = FindingVerdict("violation")
 INFORMATION: Final = FindingVerdict("info")
+
+
+def milder(one: FindingVerdict, other: FindingVerdict) -> FindingVerdict:
+    """The milder of two verdicts; the first if they are equally mild."""
+    return min(one, other, key=lambda verdict: SEVERITIES.index(verdict.severity))
 
 
 def unexplained(because: str) -> FindingVerdict:

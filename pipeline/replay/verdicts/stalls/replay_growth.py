@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import perhaps_other_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import perhaps_other_dispatcher
 
 # A short slow moment may put a few small reads of one consumer's entries into replay, but not so many full reads.
 _READS_IN_REPLAY: Final = 10

@@ -18,9 +18,9 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters
-from dispatch_audit.pipeline.replay.verdicts.missing.left_open import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond

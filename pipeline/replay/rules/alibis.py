@@ -1,0 +1,70 @@
+"""Alibis: why a fact that findings rest on may not hold, and the one join of findings with them.
+
+A rule says which facts its findings rest on (`Rule.rests_on`). An alibi is about one fact, and covers the findings
+that rest on it, of its subject and in its time. The mildest alibi decides. So it does not matter in which order alibis
+are found; where two are equally mild, the reason of the first in the list is given.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.contract.rule import Fact
+from dispatch_audit.pipeline.contract.rules import NAME_OF, RULES
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
+from dispatch_audit.pipeline.replay.state.records import Ints, Records, chosen
+
+NO_ALIBI: Final = -1
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Alibi(NamedTuple):
+    """A reason why a fact may not hold.
+
+    Attributes:
+        fact: the fact.
+        covers: whether it covers each of n findings that rest on the fact, by their subject and their time.
+        severity: the severity of what it covers; None: that is no finding.
+        because: the reason as a clause; empty: nobody asks for it.
+    """
+
+    fact: Fact
+    covers: Callable[[Records], Mask]
+    severity: Severity | None = None
+    because: str = ""
+
+    @property
+    def badness(self) -> int:
+        """Alibis of a lower badness are milder."""
+        return NO_ALIBI if self.severity is None else SEVERITIES.index(self.severity)
+
+
+def resting_on(fact: Fact) -> list[int]:
+    """The numbers of the rules of the kernel whose findings rest on a fact."""
+    return [number for number, name in NAME_OF.items() if fact in RULES[name].rests_on]
+
+
+def everything(found: Records) -> Mask:
+    """All findings."""
+    return np.ones(found.size, dtype=np.bool_)
+
+
+def joined(found: Records, alibis: Sequence[Alibi]) -> Ints:
+    """For each finding the index of its alibi; NO_ALIBI: it has none."""
+    by = np.full(found.size, NO_ALIBI, dtype=np.int64)
+    # The mildest is written last, and of equally mild ones the first.
+    for index in sorted(range(len(alibis)), key=lambda index: (-alibis[index].badness, -index)):
+        alibi = alibis[index]
+        at = np.flatnonzero(np.isin(found.rule, resting_on(alibi.fact)))
+        if at.size:
+            by[at[alibi.covers(chosen(found, at))]] = index
+    return by
+
+
+def standing(found: Records, alibis: Iterable[Alibi]) -> Records:
+    """The findings that no alibi covers."""
+    by = joined(found, [*alibis])
+    return found if (by == NO_ALIBI).all() else chosen(found, by == NO_ALIBI)

@@ -1,0 +1,167 @@
+"""The alibis that the trace as a whole gives to findings: what it does not show, and rows that are missing.
+
+If a recorder writes no acknowledgements, no row shows that a consumer still held an entry, or that a returned entry
+still waits. If it writes no leaves, a consumer that no later row or snapshot names may have left, and its hashes and
+entries may have moved to others. A row `settings` may change
+`subscriptionKeySharedUseClassicPersistentImplementation`: the new value concerns dispatchers that are created after it
+(contract 8), which differ in rules, exceptions and bugs, and the replay follows only one of them.
+
+The rows that prove a finding are in the trace. But whether an exception or a known bug explains it may depend on rows
+some time before, or shortly after: whether its hash drained, what a consumer that left had held, what the same replay
+read sent. Such rows may be missing until mark-delete has passed every entry that was open in a gap. If the selector of
+the broker is unknown, the same holds for the whole trace, because owners decide which hash drains.
+"""
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.contract.answers import Missing
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
+from dispatch_audit.pipeline.contract.rules import (
+    EARLY_DUPLICATE,
+    FIRST_DELIVERY_ORDER,
+    OVERTAKING,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    SINGLE_HOLDER,
+)
+from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything, resting_on
+from dispatch_audit.pipeline.replay.state.records import Records
+from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.subscription.missing_rows import UnseenRows
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+
+_NO_ACKNOWLEDGEMENT: Final = "the trace has no row of an acknowledgement, so it does not show what consumers still held"
+_NO_LEAVE: Final = (
+    "the trace has no row of a leave, and it shows nothing of {} from then on, which may have left before"
+)
+_OTHER_DISPATCHER: Final = f"a row `settings` changed {CLASSIC_SETTING}, so the dispatcher may be of the other kind"
+_OWNER_UNKNOWN: Final = "the selector of the broker is unknown"
+_ONE_SIDED: Final = (
+    "the recorder wrote only one side of dispatches or acknowledgements, so an acknowledgement that was recorded "
+    "just after it may have taken effect before it"
+)
+_TOTAL_VAGUE: Final = (
+    "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
+    "twice: the broker's own count may have been below the limit (#24096, #26422)"
+)
+_BEGINS_LATER: Final = "the trace begins later than the subscription, and rows before it may explain it"
+
+
+def alibis_of_trace(context: FindingContext) -> list[Alibi]:
+    """The alibis of what findings say; what they cover is not provable."""
+    found = context.found
+    alibis = [
+        Alibi("owner", partial(context.doubts.covers, doubt), "not_provable", doubt.because)
+        for doubt in context.doubts.all
+    ]
+    if found.membership.owners.unknown:
+        alibis.append(Alibi("owner", everything, "not_provable", _OWNER_UNKNOWN))
+    alibis += _of_limits(context)
+    if not context.acks_recorded:
+        alibis.append(Alibi("acks", everything, "not_provable", _NO_ACKNOWLEDGEMENT))
+    for since_seq, because in _perhaps_gone(context):
+        alibis.append(Alibi("leaves", partial(_after, since_seq), "not_provable", because))
+    other_seq = found.loop.other_dispatcher_seq
+    if other_seq is not None:
+        alibis.append(Alibi("dispatcher", partial(_after, other_seq - 1), "not_provable", _OTHER_DISPATCHER))
+    return alibis
+
+
+def _after(seq: int, found: Records) -> Mask:
+    after: Mask = found.seq > seq
+    return after
+
+
+def _of_limits(context: FindingContext) -> list[Alibi]:
+    if context.found.membership.one_sided.of_traffic:
+        return [Alibi("limit", everything, "not_provable", _ONE_SIDED)]
+    vague = Alibi("limit", lambda found: found.vague != 0, "not_provable", _TOTAL_VAGUE)
+    return [*context.found.loop.limits.doubts(), vague]
+
+
+def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
+    """The alibis of violations that missing rows may explain."""
+    depends = partial(_depends_on_the_past, context)
+    alibis = []
+    if context.found.membership.owners.unknown:
+        alibis.append(Alibi("unexplained", depends, "not_provable", context.doubts.all[-1].because))
+    for gap in context.found.loop.missing.unseen:
+        because = _BEGINS_LATER
+        if gap.begin.seq >= 0:
+            begin, end = map(context.names.seq, (gap.begin.seq, gap.until_seq))
+            because = f"rows between seq {begin} and seq {end} are missing, and they may explain it"
+        alibis.append(Alibi("unexplained", partial(_near, gap, context), "not_provable", because))
+    return alibis
+
+
+def _near(gap: UnseenRows, context: FindingContext, found: Records) -> Mask:
+    """Whether rows of a gap may explain each violation."""
+    # Another thread may have recorded the explaining row just after the gap began.
+    ahead_us = np.where(found.rule == EARLY_DUPLICATE, READ_US, context.skew_us)
+    before: Mask = (found.seq <= gap.begin.seq) & (found.ts_us >= gap.begin.ts_us - ahead_us)
+    after: Mask = found.seq > gap.begin.seq
+    if gap.settled is not None:
+        after &= found.ts_us <= gap.settled.ts_us + READ_US
+    # The verdict on a first delivery is that on the dispatch that passed it.
+    passing = found.seq[np.isin(found.rule, OVERTAKING) & (before | (after & _depends_on_the_past(context, found)))]
+    passed = (found.rule == FIRST_DELIVERY_ORDER) & np.isin(found.other_seq, passing)
+    before |= after & (passed | _depends_on_the_past(context, found))
+    return before
+
+
+def _depends_on_the_past(context: FindingContext, found: Records) -> Mask:
+    """Whether an exception or a bug of this broker may explain each finding through earlier rows."""
+    depends: Mask = (found.rule == EARLY_DUPLICATE) & bool(context.bugs_with("sent_by_two_replay_reads"))
+    if not context.drains:
+        depends |= np.isin(found.rule, (SINGLE_HOLDER, *OVERTAKING, FIRST_DELIVERY_ORDER))
+        return depends
+    flawed = np.isin(found.rule, (REPLAY_OVERTAKEN, FIRST_DELIVERY_ORDER))
+    flawed &= bool(context.bugs_with("unblocked_amid_a_read"))
+    in_flight = (found.rule == REDELIVERY_ORDER) & (found.ts_us - found.other_since_ts <= READ_US)
+    in_flight &= "E7" in context.exceptions
+    depends |= flawed | in_flight
+    return depends
+
+
+def not_acknowledged(context: FindingContext) -> str:
+    """Why the trace does not show what consumers still held, as a clause; empty: it does."""
+    return "" if context.acks_recorded else _NO_ACKNOWLEDGEMENT
+
+
+def _perhaps_gone(context: FindingContext) -> list[tuple[int, str]]:
+    """The consumers that may have left although no leave is recorded: after which row, and why as a clause."""
+    if context.leaves_recorded:
+        return []
+    last_named = context.found.dispatcher.seen.consumers.view(np.ndarray)["named_seq"].tolist()
+    joined = ((index, context.joined(index)) for index, number in enumerate(context.numbers) if number in context.stays)
+    return [
+        (max(at.seq, last_named[index]), _NO_LEAVE.format(context.names.spoken(index)))
+        for index, at in joined
+        if at is not None
+    ]
+
+
+def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
+    """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed kind."""
+    since = context.found.loop.other_dispatcher_seq
+    return _OTHER_DISPATCHER if since is not None and seq >= since else ""
+
+
+def doubt_of_waits(context: FindingContext, seq: int) -> str:
+    """Why no consumer may have been able to take the entries that waited up to a row, as a clause; empty: one could."""
+    gone = next((because for since_seq, because in _perhaps_gone(context) if seq > since_seq), "")
+    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or gone
+
+
+def unrecorded(context: FindingContext) -> list[Missing]:
+    """The kinds of rows that the trace lacks and on which its findings depend."""
+    findings, missing = context.found.findings, list[Missing]()
+    if not context.acks_recorded and np.isin(findings.rule, resting_on("acks")).any():
+        missing.append("acknowledgements")
+    on_leaves = findings.seq[np.isin(findings.rule, resting_on("leaves"))]
+    if on_leaves.size and any(on_leaves.max() > since_seq for since_seq, _ in _perhaps_gone(context)):
+        missing.append("leaves")
+    return missing
