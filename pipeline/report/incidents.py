@@ -12,7 +12,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.known_bugs import labels_in
 from dispatch_audit.pipeline.contract.severity import Severity
-from dispatch_audit.pipeline.report.summary import Finding
+from dispatch_audit.pipeline.report.summary import Assumed, Finding
 
 # Each of its findings is about a setting of its own.
 _EACH_ALONE: Final = "settings_mismatch"
@@ -73,6 +73,11 @@ class Incident:
     def why(self) -> tuple[str, ...]:
         """The different reasons for their verdicts, those of the worst finding first."""
         return tuple(dict.fromkeys(why for finding in self.findings for why in finding.why))
+
+
+def assumed_by(findings: Iterable[Finding]) -> tuple[Assumed, ...]:
+    """What findings assume of settings, each once, in the order of the findings."""
+    return tuple(dict.fromkeys(assumed for finding in findings for assumed in finding.assumes))
 
 
 def incidents(findings: Iterable[Finding]) -> list[Incident]:

@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES,
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.costliest_blocks import costliest_blocks, waits_by_cause
 from dispatch_audit.pipeline.report.summary import (
+    Assumed,
     CauseTotals,
     Finding,
     GroupCounts,
@@ -227,7 +228,11 @@ def _refused(quarantine: _Ask, number: int) -> list[_Row]:
 
 def finding_in(row: Mapping[str, Any]) -> Finding:
     """Returns a finding with the columns of a row of `violations`, which an older version may have written."""
-    parts = {"what": row["what"] or row["explanation"], "why": row["why"] or []}
+    parts = {
+        "what": row["what"] or row["explanation"],
+        "why": row["why"] or [],
+        "assumes": tuple(Assumed(of["setting"], of["value"], of["source"]) for of in row["assumes"] or ()),
+    }
     return _record(Finding, {**row, **parts, "accepted": bool(row["accepted"])})
 
 

@@ -88,6 +88,27 @@ class SubscriptionAnswers:
 
 
 @dataclass(frozen=True)
+class Assumed:
+    """A value that was taken for a setting, because no row says it.
+
+    Attributes:
+        setting: its name in broker.conf.
+        value: as trace.json would have it.
+        source: whose value it is: `claimed` by trace.json, or `default of` a release.
+    """
+
+    setting: str
+    value: str
+    source: str
+
+    @property
+    def text(self) -> str:
+        """It as a clause, such as `maxUnackedMessagesPerConsumer is 50,000 (default of 4.2.4)`."""
+        value = f"{int(self.value):,}" if self.value.isdecimal() else self.value
+        return f"{self.setting} is {value} ({self.source})"
+
+
+@dataclass(frozen=True)
 class Finding:
     """A row of `violations`, as far as a report shows it.
 
@@ -100,6 +121,7 @@ class Finding:
         change: the membership change behind it, such as `join c2`; None: its words name none.
         finding_id: the same in every audit of the trace; None: an older version of the audit wrote the row.
         accepted: whether the baseline of the audit accepts it.
+        assumes: the values of settings on which it rests and that no row says.
     """
 
     rule: str
@@ -128,6 +150,7 @@ class Finding:
     consumer_name: str | None = None
     other_consumer_name: str | None = None
     accepted: bool = False
+    assumes: tuple[Assumed, ...] = ()
 
     @property
     def row(self) -> str:

@@ -82,6 +82,7 @@ def _view(
         what=sentence(_shown(finding.what)),
         against=_shown(finding.against or ""),
         why=tuple(map(_shown, finding.why)),
+        assumes=tuple(_shown(assumed.text) for assumed in finding.assumes),
         remedy=_shown(finding.remedy or ""),
         key=None if finding.key is None else printable(finding.key),
         sticky_hash="" if at_hash is None else str(at_hash),

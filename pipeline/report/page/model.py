@@ -95,6 +95,7 @@ class FindingView:
         what: what happened.
         against: what contradicts it; empty: it is wrong by itself.
         why: the reasons for the verdict.
+        assumes: the values of settings on which it rests and that no row says.
         remedy: what helps; empty: nothing is known to.
         story: rows of its timeline; empty: it has none.
         command: the command that shows it; empty: it has no id.
@@ -109,6 +110,7 @@ class FindingView:
     what: str
     against: str
     why: tuple[str, ...]
+    assumes: tuple[str, ...]
     remedy: str
     key: str | None
     sticky_hash: str

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK, WORST_FIRST, Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.incidents import Incident
+from dispatch_audit.pipeline.report.incidents import Incident, assumed_by
 from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.topics import TopicNames
@@ -129,6 +129,7 @@ def _labelled(incident: Incident, least: str) -> Iterator[tuple[str, Sequence[st
     if len(incident.findings) > 1:
         yield "alike", _alike(incident, least)
     yield "why", _some(incident.why, max(len(first.why), _SENTENCES))
+    yield "assumes", [assumed.text for assumed in assumed_by(incident.findings)]
     yield "remedy", incident.remedies
     yield "rows", incident.worst.evidence
 

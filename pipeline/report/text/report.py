@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.contract.severity import VERDICTS
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.answers import Answer, Tone, answers_on, answers_on_all, worse
-from dispatch_audit.pipeline.report.incidents import incidents
+from dispatch_audit.pipeline.report.incidents import assumed_by, incidents
 from dispatch_audit.pipeline.report.keyless import keyless_line, keyless_routing
 from dispatch_audit.pipeline.report.summary import HotKey, MixedProducer, Partition, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.blocking import blocking
@@ -38,6 +38,9 @@ _STARTS_FROM: dict[str | None, str] = {
 _LISTED = 3
 # Traces with a line each above the answers on all of them, so that both are in sight on 24 lines.
 _TRACES = 12
+_HOW_TO_BE_CERTAIN = (
+    "record with the recorder or with record-stats, which write the settings in force, or name them in trace.json"
+)
 _MIXED = "Batches; the broker routes a batch by the key of its first message, so it may keep no order of the others"
 
 
@@ -126,7 +129,17 @@ def _run(run: RunSummary, target: str, shown: ReportOptions) -> Iterator[Text | 
         yield from findings(worst, run, target, topics)
     yield Text()
     yield from rules(run.rules, shown.verbose)
+    yield from _assumed(run)
     yield Labelled(Text("Next", style="bold"), next_step(run.without_accepted, target, topics))
+
+
+def _assumed(run: RunSummary) -> Iterator[Labelled]:
+    """What findings assume of settings, each once, and how to make it certain."""
+    assumed = assumed_by(run.without_accepted.findings)
+    for number, one in enumerate(assumed):
+        yield Labelled("" if number else "Assumes", printable(one.text))
+    if assumed:
+        yield Labelled("", f"to be certain, {_HOW_TO_BE_CERTAIN}")
 
 
 def _each(runs: Sequence[RunSummary]) -> Iterator[Labelled]:
