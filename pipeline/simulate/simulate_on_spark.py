@@ -69,15 +69,20 @@ def _prepare(folder: Path) -> None:
 
 def _simulator(setup: Setup, folder: str) -> Function:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        # The parts of a simulation refer to each other, so only this frees the one before in the same process.
-        gc.collect()
-        first = next(batches)
-        number = first["group"][0].as_py()
-        simulation = PartitionSimulation(workload_of(first["work"][0].as_py(), setup), setup.with_seed_of(number))
-        with pq.ParquetWriter(f"{folder}/events-{number:05d}.parquet", SCHEMA, compression="zstd") as file:
-            for rows in batches_of(simulation):
-                file.write_batch(rows)
-        measures = json.dumps(measures_row(simulation))
-        yield pa.record_batch([pa.array([number], pa.int32()), pa.array([measures])], names=["partition", "measures"])
+        # An engine may give a task the rows of several.
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield _simulated(row["group"], row["work"], setup, folder)
 
     return run
+
+
+def _simulated(number: int, payload: bytes, setup: Setup, folder: str) -> pa.RecordBatch:
+    # The parts of a simulation refer to each other, so only this frees the one before in the same process.
+    gc.collect()
+    simulation = PartitionSimulation(workload_of(payload, setup), setup.with_seed_of(number))
+    with pq.ParquetWriter(f"{folder}/events-{number:05d}.parquet", SCHEMA, compression="zstd") as file:
+        for rows in batches_of(simulation):
+            file.write_batch(rows)
+    measures = json.dumps(measures_row(simulation))
+    return pa.record_batch([pa.array([number], pa.int32()), pa.array([measures])], names=["partition", "measures"])

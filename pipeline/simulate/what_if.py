@@ -127,20 +127,25 @@ def _number(setup: Setup, name: str) -> int:
 
 def _runner(setup: Setup, settings: Settings | None) -> Function:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        # The parts of a simulation refer to each other, so only this frees the one before in the same process.
-        gc.collect()
-        first = next(batches)
-        partition = first["group"][0].as_py()
-        seeded = setup.with_seed_of(partition)
-        simulation = PartitionSimulation(workload_of(first["work"][0].as_py(), seeded), seeded)
-        found: MeasuresRow = {}
-        if settings is None:
-            while not simulation.run(1_000_000):
-                simulation.log.take()
-        else:
-            found = judged_row(judged_tables(simulation, settings))
-        measures = {**found, **measures_row(simulation)}
-        result = json.dumps({"measures": measures, "series": asdict(simulation.progress.series)})
-        yield pa.record_batch([pa.array([partition], pa.int32()), pa.array([result])], names=["task", "result"])
+        # An engine may give a task the rows of several.
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield _result(row["group"], row["work"], setup, settings)
 
     return run
+
+
+def _result(partition: int, payload: bytes, setup: Setup, settings: Settings | None) -> pa.RecordBatch:
+    # The parts of a simulation refer to each other, so only this frees the one before in the same process.
+    gc.collect()
+    seeded = setup.with_seed_of(partition)
+    simulation = PartitionSimulation(workload_of(payload, seeded), seeded)
+    found: MeasuresRow = {}
+    if settings is None:
+        while not simulation.run(1_000_000):
+            simulation.log.take()
+    else:
+        found = judged_row(judged_tables(simulation, settings))
+    measures = {**found, **measures_row(simulation)}
+    result = json.dumps({"measures": measures, "series": asdict(simulation.progress.series)})
+    return pa.record_batch([pa.array([partition], pa.int32()), pa.array([result])], names=["task", "result"])
