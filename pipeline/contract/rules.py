@@ -378,8 +378,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
     "uneven_share": Rule(
         statement="Consumers get about as many entries as each other.",
         found_when=(
-            "of 20 dispatches or more to 2 consumers or more that were connected to the end, one got twice the "
-            "mean, or a tenth of it"
+            "of 20 dispatches or more to 2 consumers or more, of which none left, one got twice the mean, or a tenth "
+            "of it"
         ),
         unless=_ALWAYS_INFORMATION,
         counted="consumers",
@@ -397,6 +397,14 @@ CLIENT_RULES: Final[tuple[RuleName, ...]] = (
     "different_policies",
 )
 """The rules about what clients do that makes entries come again, or never end."""
+
+FACTS_AT_THE_END: Final[tuple[RuleName, ...]] = (
+    "never_acknowledged",
+    "reconnect_loop",
+    "different_policies",
+    "uneven_share",
+)
+"""The rules whose findings tell how it stands at the end of the rows: each window reports its own."""
 
 NAME_OF: Final[Mapping[int, RuleName]] = MappingProxyType(
     dict(sorted((rule.number, name) for name, rule in RULES.items() if rule.number is not None))

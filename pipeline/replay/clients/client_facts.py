@@ -20,6 +20,8 @@ from dispatch_audit.pipeline.replay.verdicts.naming import position
 
 _SENT_MIN: Final = 3
 _TIMES_LONGER: Final = 2
+# A consumer that works on a message for less is no matter, however quick it is otherwise.
+_HELD_MIN_US: Final = 100_000
 _LEAVES_MIN: Final = 5
 _SHORT_US: Final = 5_000_000
 _SHOWN_MAX: Final = 1_000
@@ -57,7 +59,8 @@ def _never_acknowledged(context: FindingContext) -> tuple[list[JudgedFinding], i
     left_out = is_open & (holder != NOBODY)
     at = np.flatnonzero(left_out)
     by = holder[at]
-    late = (now_us - entries["sent_ts"][at] >= _TIMES_LONGER * consumers["longest_us"][by]) & (
+    held_us = now_us - entries["sent_ts"][at]
+    late = (held_us >= np.maximum(_TIMES_LONGER * consumers["longest_us"][by], _HELD_MIN_US)) & (
         consumers["acked_sent_seq"][by] > entries["sent_seq"][at]
     )
     left_out[at] = late & (consumers["connected"][by] == 1)
@@ -131,12 +134,19 @@ def _loops(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding
 
 
 def _policies(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding]:
-    """Consumers that ask for another policy than those before them."""
+    """Consumers that ask for another policy than those that are connected; the first one after all may ask for any."""
     asked: dict[tuple[bool, bool], list[Stay]] = {}
-    for stay in stays:
-        if not stay.unseen and stay.row.kind == "join":
-            asked.setdefault((stay.row.sticky, stay.row.out_of_order), []).append(stay)
-    if len(asked) < 2:
+    connected: list[Stay] = []
+    joins = (stay for stay in stays if not stay.unseen and stay.row.kind == "join")
+    for stay in sorted(joins, key=lambda stay: stay.row.seq):
+        policy = (stay.row.sticky, stay.row.out_of_order)
+        connected = [one for one in connected if one.left is None or one.left.seq > stay.row.seq]
+        others = [one for one in connected if (one.row.sticky, one.row.out_of_order) != policy]
+        for one in (*others, *([stay] if others else [])):
+            of_policy = asked.setdefault((one.row.sticky, one.row.out_of_order), [])
+            of_policy += [one] if one not in of_policy else []
+        connected.append(stay)
+    if not asked:
         return
     told = [
         f"{', '.join(dict.fromkeys(of.row.name for of in some[:4]))} ({_policy(*policy)})"
@@ -154,11 +164,14 @@ def _policies(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFind
 
 
 def _uneven(context: FindingContext) -> Iterator[JudgedFinding]:
-    """The consumer that was sent most, with its share, and those that were sent next to nothing."""
+    """The consumer that was sent most, with its share, and those that were sent next to nothing.
+
+    Where somebody left, consumers were connected for different times, and their shares say nothing.
+    """
     stays, counts = context.stays, context.found.dispatcher.counts
     shares = {n: counts.get(n, (0, 0))[0] for n, s in stays.items() if s.joined is not None and s.left is None}
     total = sum(shares.values())
-    if len(shares) < _CONSUMERS_MIN or total < _DISPATCHES_MIN:
+    if len(shares) < len(stays) or len(shares) < _CONSUMERS_MIN or total < _DISPATCHES_MIN:
         return
     most = max(shares, key=lambda number: shares[number])
     idle = [n for n, sent in shares.items() if sent * len(shares) * _TENTH <= total]

@@ -13,12 +13,16 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import PAUSE_MAX_US, Sent
+from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import HORIZON_US, PAUSE_MAX_US, Sent
 
 _PAUSE_MIN_US: Final = 500_000
 _BURSTS: Final = 3
-# A few messages after each pause may be those published during it.
+# Bursts of few messages show a limit only if they are equal: a few may be those published during the pause.
 _BURST_MIN: Final = 10
+_FEW_MIN: Final = 3
+_FEW_ALIKE: Final = 1
+# All bursts that show a limit have to come within the horizon.
+_LONG_PAUSE_MAX_US: Final = HORIZON_US // _BURSTS
 _ALIKE: Final = 0.2
 
 
@@ -41,11 +45,13 @@ class Paced(NamedTuple):
         from_us: the beginning of the pause before the first burst.
         to_us: the end of the pause after the last one.
         messages: the messages of a burst.
+        pause_max_us: the longest pause between bursts of so many messages that counts as one of the limit.
     """
 
     from_us: int
     to_us: int
     messages: int
+    pause_max_us: int
 
 
 @checkpointed("dispatch_pace")
@@ -102,7 +108,7 @@ class DispatchPace:
 
     def _goes_on(self, paced: Paced, pause: Interval) -> bool:
         """Whether the open burst and the pause after it continue those of `paced`."""
-        if self._open is None or pause.to_ts - pause.from_ts > PAUSE_MAX_US:
+        if self._open is None or pause.to_ts - pause.from_ts > paced.pause_max_us:
             return False
         return _alike([paced.messages, self._open.messages])
 
@@ -113,13 +119,16 @@ class DispatchPace:
         *before, last = first, *run = self._recent
         cycles = [burst.next_us - burst.from_us for burst in run[:-1]]
         messages = [burst.messages for burst in run]
+        longest_us = max(burst.next_us - burst.to_us for burst in before)
         same_size = _alike(messages) or _alike([burst.entries for burst in run])
-        short = max(burst.next_us - burst.to_us for burst in before) <= PAUSE_MAX_US
-        if not (same_size and short and min(messages) >= _BURST_MIN and _alike(cycles)):
+        equal = min(messages) >= _FEW_MIN and max(messages) - min(messages) <= _FEW_ALIKE
+        many = same_size and min(messages) >= _BURST_MIN and longest_us <= PAUSE_MAX_US
+        pause_max_us = PAUSE_MAX_US if many else _LONG_PAUSE_MAX_US
+        if not (many or equal) or longest_us > pause_max_us or not _alike(cycles):
             return
         # The pause after the last burst may be another one.
-        over_us = last.next_us if last.next_us - last.to_us <= PAUSE_MAX_US else last.to_us
-        found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2])
+        over_us = last.next_us if last.next_us - last.to_us <= pause_max_us else last.to_us
+        found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2], pause_max_us)
         if self._paced and found.from_us <= self._paced[-1].to_us:
             found = found._replace(from_us=self._paced.pop().from_us)
         self._paced.append(found)

@@ -7,6 +7,7 @@
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
 | unwritable_connection | a connection that takes nothing more counts as no permits from 5.0.0 on (contract 3.12) |
 | open_transaction | nothing is read beyond the first message of a transaction that has not ended (contract 9.3, E11) |
+| claimed_delays | what could be sent asked for a delay, and only trace.json says that delays are off (contract 4.13) |
 | dispatch_rate_limit | no row has all that a limit of the rate was charged: bytes, or what came before it |
 """
 
@@ -34,7 +35,7 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import DELAYS_CLAIMED_OFF, common_of
 
 UNACKED: Final = "unacked_limit_consumer"
 IN_REPLAY: Final = "look_ahead_limit"
@@ -42,6 +43,7 @@ RATE: Final = "dispatch_rate_limit"
 SUBSCRIPTION: Final = "unacked_limit_subscription"
 TRANSACTION: Final = "open_transaction"
 UNWRITABLE: Final = "unwritable_connection"
+DELAYED: Final = "claimed_delays"
 
 DOUBTS: Final[Mapping[str, str]] = {
     UNACKED: "the broker may count more messages as unacknowledged than rows show, and so have blocked their consumers",
@@ -57,6 +59,10 @@ DOUBTS: Final[Mapping[str, str]] = {
         "their consumers acknowledged nothing meanwhile, and may not have read from connections that were full: this "
         "release sends nothing to those (#26630)"
     ),
+    DELAYED: (
+        "what could be sent had asked for delayed delivery, and only trace.json says that it is off: a policy may say "
+        "otherwise"
+    ),
     TRANSACTION: "what could be sent comes after messages of a transaction that may not have ended",
 }
 """Why each may explain a stall, as a clause."""
@@ -68,9 +74,18 @@ def doubt(situation: Situation, parts: Divided) -> str:
         unwritable = may_be_unwritable(situation.state, situation.interval.from_seq)
         if parts.free.slot.size and bool(unwritable[parts.free.owner].all()):
             return UNWRITABLE
+    if _asked_for_a_delay(situation.state, parts.free):
+        return DELAYED
     if _follows_a_transaction(situation.state, parts.free):
         return TRANSACTION
     return _of_counts(situation, parts)
+
+
+def _asked_for_a_delay(state: Seen, free: Waiters) -> bool:
+    """Whether all that could be sent asked for delayed delivery, which is off by the word of trace.json alone."""
+    marks = state.entries.view(np.ndarray)["marks"][free.slot]
+    claimed: bool = common_of(state)["delays"] == DELAYS_CLAIMED_OFF
+    return claimed and bool(marks.size) and bool((marks & Mark.DELAYED != 0).all())
 
 
 def _follows_a_transaction(state: Seen, free: Waiters) -> bool:

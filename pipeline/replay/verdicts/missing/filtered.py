@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILT
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, chosen
+from dispatch_audit.pipeline.replay.state.state import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
@@ -72,10 +73,14 @@ def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
 
 
 def perhaps_rejected(context: FindingContext) -> set[Position]:
-    """The entries that later ones of their hash passed, and that were not sent by the end of the trace."""
+    """The entries that later ones of their hash passed, and that were not sent by the end of the trace.
+
+    One that was passed within the last `READ_US` may still be on its way.
+    """
     findings = context.found.findings
     unpermitted = findings.permitted == NOT_PERMITTED
-    passed = chosen(findings, np.isin(findings.rule, OVERTAKING) & unpermitted)
+    long_ago = findings.ts_us <= context.found.membership.released.ts_us - READ_US
+    passed = chosen(findings, np.isin(findings.rule, OVERTAKING) & unpermitted & long_ago)
     others = set(zip(passed.other_ledger.tolist(), passed.other_entry.tolist(), strict=True))
     if not others:
         return others
