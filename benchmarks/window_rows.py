@@ -3,13 +3,14 @@
 An interval that is open at the end of a window is reported again by the next one, so open rows count in the last window
 only. Findings, samples of the limits and refused rows are put together, and counts are added up. Columns about the
 window itself, such as shares of its traffic, are left out; so are batches of several keys, because each run reports
-only the first ones.
+only the first ones, and facts that tell how it stands at the end of a run.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from dispatch_audit.pipeline.contract.rules import FACTS_AT_THE_END
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
 from dispatch_audit.pipeline.tables.tables import of_runs
@@ -58,6 +59,8 @@ def reported_by(target: str, run_keys: Sequence[str]) -> Reported:
     for table, (by, counted) in _COUNTED.items():
         sums: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
         for row in rows_of(table):
+            if "rule" in row and row["rule"] in FACTS_AT_THE_END:
+                continue
             sums[tuple(row[name] for name in by)].update({name: row[name] for name in counted})
         reported[table] = Counter(f"{key}: {sorted((+sums[key]).items())}" for key in sums if +sums[key])
     return reported
@@ -70,7 +73,7 @@ def differences(some: Reported, others: Reported) -> dict[str, tuple[list[str], 
 
 
 def _is_first_of_many(row: Row) -> bool:
-    return "rule" in row and row["rule"] == "mixed_key_batch"
+    return "rule" in row and row["rule"] in ("mixed_key_batch", *FACTS_AT_THE_END)
 
 
 def _text(row: Row) -> str:

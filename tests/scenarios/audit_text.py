@@ -36,7 +36,7 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
 def _finding(row: Row, sticky_hash: str) -> Iterator[str]:
     by = row["permitted_by"] and f"by {row['permitted_by']}"
     severity = " ".join(filter(None, (row["severity"], row["known_bug"], by)))
-    detail = json.loads(row["detail"])
+    detail = json.loads(row["detail"] or "{}")
     against = _label(row["other_consumer"])
     if "other_position" in detail:
         against += f" with {detail['other_position']}"

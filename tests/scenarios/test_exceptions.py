@@ -47,7 +47,8 @@ PAIRS: Final[dict[ExceptionId, Pair]] = {
     "E17": Pair("known_bug F10 by E17", "e17_permitted", "e17_broken"),
 }
 UNSEEN: Final[frozenset[ExceptionId]] = frozenset({"E4", "E11"})
-SEVERITIES: Final = ("violation", "known_bug", "not_provable", "permitted", "info")
+# Facts are told beside them.
+SEVERITIES: Final = ("violation", "known_bug", "not_provable", "permitted")
 
 
 def findings(script: str) -> list[str]:

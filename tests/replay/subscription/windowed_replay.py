@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from local_replay import Columns, Tables, chunks_of, named_in
 
+from dispatch_audit.pipeline.contract.rules import FACTS_AT_THE_END
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.replay_group import replay_group
@@ -72,11 +73,11 @@ def folded(windows: Sequence[Tables]) -> dict[str, Any]:
     together: dict[str, Any] = {}
     for table in UNION:
         together[table] = Counter(
-            # Of batches with several keys each window shows the first.
+            # Of batches with several keys each window shows the first, and facts at the end tell of its own end.
             _frozen(row)
             for window in windows
             for row in window[table]
-            if row.get("rule") != "mixed_key_batch"
+            if row.get("rule") not in ("mixed_key_batch", *FACTS_AT_THE_END)
         )
     for table in INTERVALS:
         # What is open at the end of a window is reported again by the next one, as open or with its end.
@@ -86,6 +87,8 @@ def folded(windows: Sequence[Tables]) -> dict[str, Any]:
         sums: defaultdict[Any, Counter[str]] = defaultdict(Counter)
         for window in windows:
             for row in window[table]:
+                if row.get("rule") in FACTS_AT_THE_END:
+                    continue
                 sums[_of(row, key)].update({name: row[name] for name in counted})
         together[table] = {key: +counts for key, counts in sums.items() if +counts}
     for table, names in LAST.items():
