@@ -19,6 +19,7 @@ SPARK_HAS = {
         for group in (
             "com.fasterxml.jackson.core",
             "com.google.code.findbugs",
+            "org.antlr",
             "org.apache.hadoop",
             "org.apache.logging.log4j",
             "org.apache.parquet",

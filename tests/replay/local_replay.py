@@ -26,7 +26,7 @@ from recorded import RECORDINGS, rows_in
 from recorded_batches import recorded_batches
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.contract.rules import NAME_OF
+from dispatch_audit.pipeline.contract.rules import CLIENT_RULES, NAME_OF
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
@@ -350,7 +350,7 @@ class Replay:
 
     @property
     def findings(self) -> list[Finding]:
-        """In the order of seq and rule."""
+        """In the order of seq and rule, without facts about clients."""
         found = self.replayed.findings
         columns = (
             [NAME_OF[rule] for rule in found.rule],
@@ -361,7 +361,8 @@ class Replay:
             (found.draining == 1).tolist(),
             (found.acknowledged == 1).tolist(),
         )
-        return sorted((Finding(*row) for row in zip(*columns, strict=True)), key=lambda f: (f.seq, f.rule))
+        every = (Finding(*row) for row in zip(*columns, strict=True))
+        return sorted((of for of in every if of.rule not in CLIENT_RULES), key=lambda f: (f.seq, f.rule))
 
     @property
     def broken(self) -> list[tuple[str, int]]:
