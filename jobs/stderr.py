@@ -13,7 +13,7 @@ from dispatch_audit.jobs.interruption import INTERRUPTED, line_on_interrupt, wai
 from dispatch_audit.jobs.logs import LOGGER, json_logs, json_of_error
 from dispatch_audit.jobs.one_error import reported
 from dispatch_audit.pipeline.errors import InternalError
-from dispatch_audit.pipeline.messages.printable import printable
+from dispatch_audit.pipeline.messages.written_out import written_out
 
 NAME = "dispatch-audit"
 LogFormat = Literal["text", "json"]
@@ -38,12 +38,12 @@ class Stderr:
         if self.form == "json":
             _log.error(message, extra={"exit_code": exit_code})
         else:
-            typer.echo(printable(f"{NAME}: error: {message}"), err=True)
+            typer.echo(written_out(f"{NAME}: error: {message}"), err=True)
         return exit_code
 
     def line(self, message: str, exit_code: int) -> bytes:
         """Returns an error as `error` writes it."""
-        text = json_of_error(message, exit_code) if self.form == "json" else printable(f"{NAME}: error: {message}")
+        text = json_of_error(message, exit_code) if self.form == "json" else written_out(f"{NAME}: error: {message}")
         return f"{text}\n".encode()
 
     def note(self, message: str) -> None:
@@ -51,7 +51,7 @@ class Stderr:
         if self.form == "json":
             _log.info(message)
         else:
-            typer.echo(printable(f"{NAME}: {message}"), err=True)
+            typer.echo(written_out(f"{NAME}: {message}"), err=True)
 
 
 class _Lines(logging.Handler):
@@ -59,7 +59,7 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a record."""
-        typer.echo(printable(f"{NAME}: {record.getMessage()}"), err=True)
+        typer.echo(written_out(f"{NAME}: {record.getMessage()}"), err=True)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.known_bugs import labels_in
 from dispatch_audit.pipeline.contract.severity import Severity
-from dispatch_audit.pipeline.report.summary import Assumed, Finding
+from dispatch_audit.pipeline.replay.settings.assumed import Assumption
+from dispatch_audit.pipeline.report.summary import Finding
 
 # Each of its findings is about a setting of its own.
 _EACH_ALONE: Final = "settings_mismatch"
@@ -75,7 +76,7 @@ class Incident:
         return tuple(dict.fromkeys(why for finding in self.findings for why in finding.why))
 
 
-def assumed_by(findings: Iterable[Finding]) -> tuple[Assumed, ...]:
+def assumed_by(findings: Iterable[Finding]) -> tuple[Assumption, ...]:
     """What findings assume of settings, each once, in the order of the findings."""
     return tuple(dict.fromkeys(assumed for finding in findings for assumed in finding.assumes))
 

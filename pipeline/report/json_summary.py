@@ -95,7 +95,7 @@ def _subscription(answers: SubscriptionAnswers) -> dict[str, Any]:
 
 def _finding(finding: Finding, target: str) -> dict[str, Any]:
     command = None if finding.finding_id is None else explain_command(target, finding.finding_id)
-    return {**asdict(finding), "explain": command}
+    return {**asdict(finding), "assumes": [assumed._asdict() for assumed in finding.assumes], "explain": command}
 
 
 def _rules(rules: Iterable[RuleCounts]) -> dict[str, dict[str, int]]:

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, Severity
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.report.costliest_blocks import costliest_blocks, waits_by_cause
 from dispatch_audit.pipeline.report.summary import (
-    Assumed,
     CauseTotals,
     Finding,
     GroupCounts,
@@ -231,7 +231,7 @@ def finding_in(row: Mapping[str, Any]) -> Finding:
     parts = {
         "what": row["what"] or row["explanation"],
         "why": row["why"] or [],
-        "assumes": tuple(Assumed(of["setting"], of["value"], of["source"]) for of in row["assumes"] or ()),
+        "assumes": tuple(Assumption(of["setting"], of["value"], of["source"]) for of in row["assumes"] or ()),
     }
     return _record(Finding, {**row, **parts, "accepted": bool(row["accepted"])})
 

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.contract.profile import judged_as, profile_named
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import about
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, RunVerdict, Severity, worst_verdict
+from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.run.baseline import AcceptedFinding
 from dispatch_audit.pipeline.trace import UnusableTrace
 from dispatch_audit.pipeline.windows.window import Window
@@ -88,27 +89,6 @@ class SubscriptionAnswers:
 
 
 @dataclass(frozen=True)
-class Assumed:
-    """A value that was taken for a setting, because no row says it.
-
-    Attributes:
-        setting: its name in broker.conf.
-        value: as trace.json would have it.
-        source: whose value it is: `claimed` by trace.json, or `default of` a release.
-    """
-
-    setting: str
-    value: str
-    source: str
-
-    @property
-    def text(self) -> str:
-        """It as a clause, such as `maxUnackedMessagesPerConsumer is 50,000 (default of 4.2.4)`."""
-        value = f"{int(self.value):,}" if self.value.isdecimal() else self.value
-        return f"{self.setting} is {value} ({self.source})"
-
-
-@dataclass(frozen=True)
 class Finding:
     """A row of `violations`, as far as a report shows it.
 
@@ -150,7 +130,7 @@ class Finding:
     consumer_name: str | None = None
     other_consumer_name: str | None = None
     accepted: bool = False
-    assumes: tuple[Assumed, ...] = ()
+    assumes: tuple[Assumption, ...] = ()
 
     @property
     def row(self) -> str:

@@ -83,11 +83,9 @@ class _Writer(pickle.Pickler):
             return _given, (self._given[id(thing)],)
         kind = self._kinds.get(of)
         if kind is not None:
-            values = kind.values(thing)
+            named = (kind.name, *kind.values(thing))
             # An object may refer to itself, so its attributes are set after it is there.
-            return (
-                (_tuple, (kind.name, *values)) if kind.is_tuple else (_new, (kind.name,), values, None, None, _filled)
-            )
+            return (_tuple, named) if kind.is_tuple else (_new, (kind.name,), named, None, None, _filled)
         if isinstance(thing, np.ndarray):
             return _array, (self._name_of(thing), bytearray(np.ascontiguousarray(thing).view(np.uint8)))
         if isinstance(thing, np.integer | np.bool_):
@@ -130,8 +128,11 @@ def _new(name: str) -> Any:
     return object.__new__(KINDS[name].of)
 
 
-def _filled(made: Any, values: Sequence[Any]) -> None:
-    kind = next(kind for kind in KINDS.values() if kind.of is type(made))
+def _filled(made: Any, named: Sequence[Any]) -> None:
+    name_of_kind, *values = named
+    kind = KINDS[name_of_kind]
+    if type(made) is not kind.of:
+        raise ValueError(f"{type(made).__name__} stands for {kind.name}")
     for name, value in zip(kind.attributes, values, strict=True):
         # Not `setattr`: frozen dataclasses refuse it.
         object.__setattr__(made, name, value)

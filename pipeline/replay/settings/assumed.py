@@ -20,6 +20,12 @@ class Assumption(NamedTuple):
     value: str
     source: str
 
+    @property
+    def text(self) -> str:
+        """It as a clause, such as `maxUnackedMessagesPerConsumer is 50,000 (default of 4.2.4)`."""
+        value = f"{int(self.value):,}" if self.value.isdecimal() else self.value
+        return f"{self.setting} is {value} ({self.source})"
+
 
 def assumptions(names: Iterable[str], at_start: SettingsInForce, release: Release) -> tuple[Assumption, ...]:
     """The values that are taken for settings, by their names or those of several together, which no row says."""
@@ -40,9 +46,5 @@ def _of(name: str, at_start: SettingsInForce, release: Release) -> list[Assumpti
 
 def clause(assumed: Iterable[Assumption]) -> str:
     """The assumptions as a clause at the end of a sentence, such as `if a is 1 (claimed)`; empty: there are none."""
-    said = [f"{of.setting} is {_spoken(of.value)} ({of.source})" for of in assumed]
+    said = [of.text for of in assumed]
     return f"if {' and '.join(said)}" if said else ""
-
-
-def _spoken(value: str) -> str:
-    return f"{int(value):,}" if value.isdecimal() else value

@@ -7,7 +7,6 @@ scanning".
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
@@ -153,7 +152,7 @@ def _result(
             "against": finding.against and printable(finding.against),
             "why": [printable(why) for why in finding.why],
             "remedy": finding.remedy and printable(finding.remedy),
-            "assumes": [asdict(assumed) for assumed in finding.assumes],
+            "assumes": [assumed._asdict() for assumed in finding.assumes],
             "evidence": [printable(event) for event in finding.evidence],
             "finding_id": finding.finding_id,
         },

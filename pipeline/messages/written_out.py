@@ -1,7 +1,7 @@
 """Text from outside, as a terminal may show it."""
 
 
-def printable(text: str) -> str:
+def written_out(text: str) -> str:
     r"""Returns a text in which characters that would steer a terminal are written out, such as `\x1b`.
 
     Line feeds and tabs stay. Names of topics and consumers, files and the answers of servers may have any character.
