@@ -37,6 +37,7 @@ RuleName = Literal[
     "aborted_acknowledgement",
     "reconnect_loop",
     "different_policies",
+    "refused_join",
     "uneven_share",
 ]
 
@@ -375,6 +376,14 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
     ),
+    "refused_join": Rule(
+        statement="A consumer that asks to join is let in.",
+        found_when="the broker refused a join: once for each name of a consumer and reason",
+        unless=_ALWAYS_INFORMATION,
+        counted="consumers",
+        about="facts",
+        informs=True,
+    ),
     "uneven_share": Rule(
         statement="Consumers get about as many entries as each other.",
         found_when=(
@@ -395,13 +404,16 @@ CLIENT_RULES: Final[tuple[RuleName, ...]] = (
     "aborted_acknowledgement",
     "reconnect_loop",
     "different_policies",
+    "refused_join",
+    "uneven_share",
 )
-"""The rules about what clients do that makes entries come again, or never end."""
+"""The rules about clients: what they do makes entries come again, never end, or go to one consumer."""
 
 FACTS_AT_THE_END: Final[tuple[RuleName, ...]] = (
     "never_acknowledged",
     "reconnect_loop",
     "different_policies",
+    "refused_join",
     "uneven_share",
 )
 """The rules whose findings tell how it stands at the end of the rows: each window reports its own."""

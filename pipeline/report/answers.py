@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.contract.answers import MISSING, STUCK, Missing, Or
 from dispatch_audit.pipeline.contract.rules import CLIENT_RULES
 from dispatch_audit.pipeline.contract.severity import RunVerdict, Severity
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.report.summary import RuleCounts, RunSummary, SubscriptionAnswers, Summary
+from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary, SubscriptionAnswers, Summary
 from dispatch_audit.pipeline.report.wording import duration, printable
 
 Tone = Literal["good", "plain", "careful", "bad"]
@@ -81,9 +81,12 @@ def impossible_counters(run: RunSummary) -> int:
     return sum(counts.findings["info"] for counts in run.rules if counts.rule == _IMPOSSIBLE)
 
 
-def client_facts(run: RunSummary) -> list[str]:
-    """Returns the rules about clients that found something."""
-    return [counts.rule for counts in run.rules if counts.rule in CLIENT_RULES and counts.findings["info"]]
+def facts_about_clients(run: RunSummary) -> list[Finding]:
+    """Returns the first fact of each rule about clients, in the order of the rules."""
+    first: dict[str, Finding] = {}
+    for finding in run.findings:
+        first.setdefault(finding.rule, finding)
+    return [first[rule] for rule in ("cumulative_ack", *CLIENT_RULES) if rule in first]
 
 
 def line_of(answer: Answer) -> str:

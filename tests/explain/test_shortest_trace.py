@@ -91,7 +91,7 @@ def test_every_rule_is_among_them() -> None:
     of_scenarios = {"gap_delivery"}
     of_recordings = {rule for rules in RECORDED.values() for rule in rules}
     # Facts about clients tell of many rows, and no few of them show the same.
-    about_clients = {*CLIENT_RULES, "uneven_share"}
+    about_clients = set(CLIENT_RULES)
     assert {*FAULTS, *of_scenarios, *of_recordings} == set(get_args(RuleName)) - about_clients
 
 

@@ -34,7 +34,7 @@ NAMES: Final[dict[str, str]] = {
 }
 """Today's names of tables, columns and values, by which the file knows them under another."""
 
-_LATER_RULES: Final = (*CLIENT_RULES, "uneven_share")
+_LATER_RULES: Final = CLIENT_RULES
 """Rules that came after the file was written; they only inform."""
 
 _SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool, "what": bool, "why": len}

@@ -40,3 +40,30 @@ def test_consumers_that_ask_for_different_policies() -> None:
     log.join(2, allow_out_of_order=True)
 
     assert _found(log) == {"different_policies": 1}
+
+
+def _refused(log: Log, consumer_name: str, reason: str, error: str, **policy: object) -> None:
+    log.write("join", phase="start", consumer_name=consumer_name, reason=reason, error=error, **policy)
+
+
+def test_refused_joins_are_counted_by_name_and_say_what_stood_in_the_way() -> None:
+    log = Log()
+    log.join(1, ranges=((0, 65535),))
+    for _ in range(3):
+        asked = [{"start": 0, "end": 30_000}]
+        _refused(log, "late", "ConsumerAssignError", "Range conflict", key_shared_mode="STICKY", ranges=asked)
+    _refused(log, "other", "NotAllowedError", "Key-Shared policy differs", key_shared_mode="AUTO_SPLIT")
+    late, other = next(of for of in client_findings(replayed(log.rows).context) if of.rule == "refused_join").worst
+
+    assert late.explanation.what == "the join of late was refused 3 times, by ConsumerAssignError: Range conflict"
+    assert "ranges overlap" in late.explanation.why[0]
+    assert "different policies" in other.explanation.why[0]
+
+
+def test_a_join_that_was_refused_before_it_succeeded_leaves_no_consumer_behind() -> None:
+    log = Log()
+    _refused(log, "c1", "ServiceNotReady", "not loaded yet", key_shared_mode="AUTO_SPLIT")
+    log.join(1)
+
+    assert _found(log) == {"refused_join": 1}
+    assert list(replayed(log.rows).context.stays) == [1]

@@ -1,4 +1,4 @@
-"""Findings about clients: entries that nobody acknowledges, consumers that reconnect for ever, different policies.
+"""Findings about clients: entries that nobody acknowledges, consumers that reconnect for ever or are not let in.
 
 All of them are information. They are read from the state at the end of the rows, so a window reports what is so at its
 end.
@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.clients.policy import Policy, policy_of, spoken
+from dispatch_audit.pipeline.replay.clients.refused import refused_joins
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -36,11 +38,14 @@ def client_findings(context: FindingContext) -> list[RuleFindings]:
     never, opened = _never_acknowledged(context)
     stays = list(context.stays.values())
     loops, policies = list(_loops(stays, context)), list(_policies(stays, context))
-    uneven = list(_uneven(context))
+    uneven, refused = list(_uneven(context)), refused_joins(context)
     return [
         RuleFindings("never_acknowledged", opened, {"info": len(never)}, never[:_SHOWN_MAX]),
         RuleFindings("reconnect_loop", len(stays), {"info": len(loops)}, loops),
         RuleFindings("different_policies", len(stays), {"info": len(policies)}, policies),
+        RuleFindings(
+            "refused_join", len(stays) + context.found.membership.refused_joins.total, {"info": len(refused)}, refused
+        ),
         RuleFindings("uneven_share", len(stays), {"info": len(uneven)}, uneven),
     ]
 
@@ -124,8 +129,8 @@ def _loops(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding
         assert last.left is not None
         yield _of_consumer(
             last,
-            f"consumers named {name} left {count(len(of_name), 'time')}, and half of {len(short)} of them within "
-            f"{median_s:.3f} s of their join",
+            f"consumers named {name} left {count(len(of_name), 'time')}, {len(short)} of them within "
+            f"{_SHORT_US // 1_000_000} s of their join ({median_s:.3f} s in the median)",
             "each of them takes entries, gives them back and moves hashes, and redelivery counts begin anew when the "
             "last consumer leaves",
             "See in the log of the client why it closes or fails; let it live, and pause or slow down instead.",
@@ -135,21 +140,20 @@ def _loops(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding
 
 def _policies(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding]:
     """Consumers that ask for another policy than those that are connected; the first one after all may ask for any."""
-    asked: dict[tuple[bool, bool], list[Stay]] = {}
+    asked: dict[Policy, list[Stay]] = {}
     connected: list[Stay] = []
     joins = (stay for stay in stays if not stay.unseen and stay.row.kind == "join")
     for stay in sorted(joins, key=lambda stay: stay.row.seq):
-        policy = (stay.row.sticky, stay.row.out_of_order)
         connected = [one for one in connected if one.left is None or one.left.seq > stay.row.seq]
-        others = [one for one in connected if (one.row.sticky, one.row.out_of_order) != policy]
+        others = [one for one in connected if policy_of(one.row) != policy_of(stay.row)]
         for one in (*others, *([stay] if others else [])):
-            of_policy = asked.setdefault((one.row.sticky, one.row.out_of_order), [])
+            of_policy = asked.setdefault(policy_of(one.row), [])
             of_policy += [one] if one not in of_policy else []
         connected.append(stay)
     if not asked:
         return
     told = [
-        f"{', '.join(dict.fromkeys(of.row.name for of in some[:4]))} ({_policy(*policy)})"
+        f"{', '.join(dict.fromkeys(of.row.name for of in some[:4]))} ({spoken(policy)})"
         for policy, some in asked.items()
     ]
     other = list(asked.values())[1][0]
@@ -186,12 +190,6 @@ def _uneven(context: FindingContext) -> Iterator[JudgedFinding]:
         "a key goes to one consumer, so few keys, or keys of different weight, give consumers different shares",
         "More keys even it out; consumers beyond the number of keys get nothing.",
         context,
-    )
-
-
-def _policy(sticky: bool, out_of_order: bool) -> str:
-    return (
-        f"{'STICKY' if sticky else 'AUTO_SPLIT'}, out-of-order delivery {'allowed' if out_of_order else 'not allowed'}"
     )
 
 

@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
+from dispatch_audit.pipeline.replay.membership.refused_joins import RefusedJoins
 from dispatch_audit.pipeline.replay.membership.shown_members import shown_members
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
@@ -37,6 +38,7 @@ class Membership:
     Attributes:
         owners: who owns which hash.
         stays: the time for which each consumer was connected, by the trace's number.
+        refused_joins: the joins that the broker refused.
         one_sided: the sides of rows that the recorder does not write.
     """
 
@@ -48,12 +50,14 @@ class Membership:
         "_planned",
         "one_sided",
         "owners",
+        "refused_joins",
         "stays",
     )
 
     def __init__(self, config: ReplayConfig) -> None:
         self.owners = HashOwners(config)
         self.stays: dict[int, Stay] = {}
+        self.refused_joins = RefusedJoins()
         self.one_sided = OneSidedRecording()
         self._config = config
         self._held = HeldRows()
@@ -93,6 +97,8 @@ class Membership:
         for row in sorted(rows, key=lambda row: row.seq):
             if isinstance(row, Snapshot):
                 self._planned.add_snapshot(row)
+            elif row.kind == "join" and row.consumer < 0:
+                self.refused_joins.note(row)
             else:
                 self._planned.add_change(row)
         yield from self._settle(final=False)

@@ -37,6 +37,7 @@ class MembershipEvent(NamedTuple):
     out_of_order: bool
     ranges: tuple[tuple[int, int], ...]
     reason: str
+    error: str = ""
 
 
 @checkpointed("trace_point")

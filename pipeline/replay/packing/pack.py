@@ -56,6 +56,7 @@ COLUMNS = (
     "allow_out_of_order",
     "ranges",
     "reason",
+    "error",
     "seq_end",
     "dropped",
     "dropped_events",
@@ -86,6 +87,7 @@ _OF_CHANGES = (
     "allow_out_of_order",
     "ranges",
     "reason",
+    "error",
 )
 
 # A cut at least every 262,144 seqs; a packed batch of fewer rows costs more than its rows.
@@ -235,6 +237,7 @@ def _membership_row(
     out_of_order: bool | None,
     ranges: Sequence[Mapping[str, int]] | None,
     reason: str | None,
+    error: str | None,
 ) -> MembershipEvent:
     # Positional arguments: a partition has dozens of these rows, and keywords take as long as the rest.
     return MembershipEvent(
@@ -248,4 +251,5 @@ def _membership_row(
         out_of_order is True,
         tuple([(r["start"], r["end"]) for r in ranges]) if ranges else (),
         reason or "",
+        error or "",
     )

@@ -146,8 +146,6 @@ class Brackets:
 
     def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq; returns its role."""
-        if row.kind == "join" and row.consumer < 0:
-            return Side.REPEATED  # the broker refused the join, so there is no consumer
         if row.kind == "join" and self._is_presumed(row.consumer):
             del self._joins[row.consumer]  # a snapshot showed it before its row
         if row.late and self._began(row):

@@ -8,7 +8,7 @@ from typing import Final
 from dispatch_audit.pipeline.contract.recorded_by import OUTSIDE
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.report.answers import (
-    client_facts,
+    facts_about_clients,
     held_back,
     impossible_counters,
     lacking,
@@ -66,8 +66,8 @@ _NOBODY_BLAMED: Final[Mapping[str, str]] = MappingProxyType(
 
 _STEPS_WITH_NOTHING_HELD: Mapping[str, str] = MappingProxyType(
     {
-        "no_permits": "look at {blamed}, which had no permits left although it held nothing: its client did not ask "
-        "for more messages, as one that is paused or does not call receive",
+        "no_permits": "look at {blamed}, which had no permits left, and held nothing any more when it got some: it "
+        "was slow with what it had been sent, is paused, or does not call receive",
         "unacked_limit_consumer": "reconnect {blamed}, which was blocked although it held nothing: the broker counts "
         "messages as unacknowledged that the consumer does not have",
     }
@@ -79,6 +79,8 @@ CORRECT_THE_CLAIM: Final = (
     "`settings`, and audit again"
 )
 
+# Uneven shares follow from the keys, and ask for nothing.
+_SHARES: Final = "uneven_share"
 # A row that was delivered again was not refused.
 _REPEATED = "repeated_row"
 _MANY = 10
@@ -152,8 +154,13 @@ def _about_waits(run: RunSummary, topics: TopicNames) -> str:
         return "see table blocking, the rows of scope subscription: what each time without progress waited for"
     if impossible_counters(run):
         return "see table violations, the rows of rule impossible_counter: the broker reports counters that cannot be"
-    if facts := client_facts(run):
-        return f"see table violations, the rows of rule {facts[0]}: what clients do makes entries come again or stay"
+    if facts := [fact for fact in facts_about_clients(run) if fact.rule != _SHARES]:
+        return f"see the facts about clients above: {facts[0].what}"
+    if mixed := [producer for producer in run.mixed_producers if producer.mixed_batches]:
+        name = printable(mixed[0].producer_name or "without a name")
+        return (
+            f"let producer {name} batch by key (BatcherBuilder.KEY_BASED in Java), or not at all: its batches mix keys"
+        )
     return "nothing to do: entries waited briefly or not at all"
 
 

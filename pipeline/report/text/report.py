@@ -17,11 +17,19 @@ from rich.text import Text
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.contract.severity import VERDICTS
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.report.answers import Answer, Tone, answers_on, answers_on_all, worse
+from dispatch_audit.pipeline.report.answers import (
+    Answer,
+    Tone,
+    answers_on,
+    answers_on_all,
+    facts_about_clients,
+    worse,
+)
 from dispatch_audit.pipeline.report.incidents import assumed_by, incidents
 from dispatch_audit.pipeline.report.keyless import keyless_line, keyless_routing
 from dispatch_audit.pipeline.report.summary import HotKey, MixedProducer, Partition, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.blocking import blocking
+from dispatch_audit.pipeline.report.text.facts import facts
 from dispatch_audit.pipeline.report.text.findings import findings, rules, worst_of_each
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.next_step import next_step
@@ -103,7 +111,8 @@ def _run(run: RunSummary, target: str, shown: ReportOptions) -> Iterator[Text | 
     worst = worst_of_each(incidents(run.without_accepted.findings), shown.incidents_max)
     incomplete, mixed = run.incomplete[:_LISTED], run.mixed_producers[:_LISTED]
     keyless = run.keyless_producers[:_LISTED]
-    topics = TopicNames(run.groups, [*incomplete, *worst, *run.blocks, *run.hot_keys, *mixed, *keyless])
+    about_clients = facts_about_clients(run)
+    topics = TopicNames(run.groups, [*incomplete, *worst, *run.blocks, *run.hot_keys, *mixed, *keyless, *about_clients])
     yield from _basis(run)
     yield from topics.legend()
     yield from _subscriptions(run)
@@ -127,6 +136,7 @@ def _run(run: RunSummary, target: str, shown: ReportOptions) -> Iterator[Text | 
     if worst:
         yield Text()
         yield from findings(worst, run, target, topics)
+    yield from facts(run, topics)
     yield Text()
     yield from rules(run.rules, shown.verbose)
     yield from _assumed(run)

@@ -69,7 +69,9 @@ def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
     """Why an entry filter may have taken the entries that waited, as a clause; empty: nothing says so."""
     if in_force(context):
         return _IN_FORCE
-    return _PERHAPS if oldest in perhaps_rejected(context) else ""
+    if oldest in perhaps_rejected(context):
+        return _PERHAPS
+    return _PUT_OFF if oldest in _put_off(context) else ""
 
 
 def perhaps_rejected(context: FindingContext) -> set[Position]:
