@@ -421,11 +421,12 @@ def test_waiting_is_worth_a_look_if_it_was_long_or_many_waited(
     message_seconds: float, longest_s: float, worth_a_look: bool
 ) -> None:
     block = replace(BLOCK, message_seconds=message_seconds, longest_s=longest_s)
-    step = next_of(replace(BROKEN, verdict="clean", refused={}, blocks=(block,)))
+    run = replace(BROKEN, verdict="clean", refused={}, mixed_producers=(), blocks=(block,))
+    step = next_of(run)
     assert ("nothing to do" not in step) == worth_a_look
     # A costlier block of short waits does not hide it.
     many = replace(BLOCK, message_seconds=800.0, longest_s=0.1, consumer=9, consumer_name="green")
-    both = next_of(replace(BROKEN, verdict="clean", refused={}, blocks=(many, block)))
+    both = next_of(replace(run, blocks=(many, block)))
     assert both == step
 
 
@@ -436,11 +437,37 @@ def test_every_cause_of_waiting_has_a_next_step() -> None:
         assert "entry 7:118" in next_of(run)
 
 
-@pytest.mark.parametrize("cause", ["no_permits", "unacked_limit_consumer"])
-def test_next_step_says_that_the_consumer_to_blame_held_nothing(cause: str) -> None:
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [("no_permits", "held nothing any more"), ("unacked_limit_consumer", "although it held nothing")],
+)
+def test_next_step_says_that_the_consumer_to_blame_held_nothing(cause: str, said: str) -> None:
     worst = replace(BLOCK.worst, root_positions=())
     run = replace(BROKEN, verdict="clean", refused={}, blocks=(replace(BLOCK, cause=cause, worst=worst),))
-    assert "although it held nothing" in next_of(run)
+    assert said in next_of(run)
+
+
+def test_next_step_names_a_producer_whose_batches_mix_keys() -> None:
+    run = replace(BROKEN, verdict="clean", refused={}, blocks=())
+    assert "let producer" in next_of(run)
+    assert "nothing to do" in next_of(replace(run, mixed_producers=()))
+
+
+def test_facts_about_clients_are_told_with_what_follows_and_what_helps() -> None:
+    fact = replace(
+        BROKEN.findings[0],
+        rule="refused_join",
+        severity="info",
+        what="the join of c9 was refused 20 times",
+        against=None,
+        why=("ranges overlap",),
+        remedy="Give each consumer ranges of its own.",
+    )
+    run = replace(ONLY_CLEAN.runs[0], findings=(fact,), rules=(counts("refused_join", 20, info=3),))
+    text = text_of(replace(ONLY_CLEAN, runs=(run,)))
+
+    assert "  the join of c9 was refused 20 times (and 2 more of refused_join)\n    ranges overlap\n" in text
+    assert "Next    see the facts about clients above: the join of c9 was refused 20 times\n" in text
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,6 @@ def test_a_late_side_alone_opens_a_bracket() -> None:
     assert brackets == [(None, 3), (None, 9)]
 
 
-def test_a_join_that_the_broker_refused_is_nothing() -> None:
-    assert _sides(_row(1, "join", -1)) == ([Side.REPEATED], [])
-
-
 def test_a_consumer_leaves_once() -> None:
     sides, _ = _sides(
         _row(1, "join", late=True),
