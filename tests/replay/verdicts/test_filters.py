@@ -1,4 +1,4 @@
-"""What an entry filter may explain (E4), although no row names one: an entry that it rejects, and one that it puts off."""
+"""What an entry filter may explain (E4) although no row names one: it rejects an entry, or puts it off."""
 
 from collections import Counter
 
