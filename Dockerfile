@@ -5,17 +5,18 @@
 ARG PYTHON_IMAGE=python:3.12-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
-# hadolint ignore=DL3013 # uv checks what it installs against the hashes of requirements.lock, which has no uv
+# hadolint ignore=DL3013 # uv checks what it installs against the hashes of requirements/gate.lock, which has no uv
 RUN python3 -m venv /opt/build \
     && /opt/build/bin/pip install --no-cache-dir 'uv>=0.9,<1'
 WORKDIR /src
 # The libraries first: they change less often than the sources.
-COPY pyproject.toml requirements.lock ./
+COPY pyproject.toml ./
+COPY requirements/gate.lock requirements/
 RUN python3 -m venv --without-pip /opt/dispatch-audit \
     && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/dispatch-audit/bin/python \
-        --constraints requirements.lock --extra embedded --requirements pyproject.toml \
+        --constraints requirements/gate.lock --extra embedded --requirements pyproject.toml \
     && /opt/build/bin/uv pip install --no-cache --target /opt/hatch --python /opt/dispatch-audit/bin/python \
-        --constraints requirements.lock hatchling
+        --constraints requirements/gate.lock hatchling
 COPY . .
 # The wheel compiles the kernel with the libraries that it will run with (hatch_build.py). The jars are for Apache Spark,
 # which needs a Java that this image does not have.

@@ -34,7 +34,7 @@ test-oldest-spark: $(OLDEST_SPARK)
 	@PYTHONPATH=$(CURDIR)/$< $(BIN)/python -c 'import pyspark; assert "$<" in pyspark.__file__, pyspark'
 	@PYTHONPATH=$(CURDIR)/$< $(BIN)/python -m pytest -n 0 $(TESTS_OF_OLDEST_SPARK) $(SLOWEST)
 
-$(OLDEST_SPARK): requirements-oldest-spark.txt $(STAMP)
+$(OLDEST_SPARK): requirements/oldest-spark.txt $(STAMP)
 	@rm -rf $@ && $(BIN)/pip install --quiet --require-hashes --no-deps --target $@ -r $<
 
 # What takes minutes by itself (a cluster of processes, Spark Connect, audits that are killed, notebooks), and all examples.
@@ -95,13 +95,13 @@ define install
 	@touch $@
 endef
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements/gate.lock pyproject.toml
 	$(call install,pyspark-client)
 
-$(STAMP_OF_EMBEDDED): requirements-embedded.lock pyproject.toml
+$(STAMP_OF_EMBEDDED): requirements/embedded.lock pyproject.toml
 	$(call install,pyspark)
 
-$(STAMP_OF_SPARK): requirements-spark.lock pyproject.toml
+$(STAMP_OF_SPARK): requirements/spark.lock pyproject.toml
 	$(call install,pyspark-client)
 
 # A wheel with the kernel compiled, for the Python of .venv and this kind of machine.
@@ -114,10 +114,10 @@ RESOLVE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 lock: setup
 	@$(BIN)/pip install --quiet uv
-	@$(RESOLVE) pyproject.toml --group dev --upgrade --output-file requirements.lock
-	@$(RESOLVE) pyproject.toml requirements-build.in --extra spark --constraint requirements.lock --output-file requirements-spark.lock
-	@$(RESOLVE) pyproject.toml requirements-build.in requirements-embedded.in --extra embedded \
-		--override requirements-embedded.override --constraint requirements.lock --output-file requirements-embedded.lock
+	@$(RESOLVE) pyproject.toml --group dev --upgrade --output-file requirements/gate.lock
+	@$(RESOLVE) pyproject.toml requirements/build.in --extra spark --constraint requirements/gate.lock --output-file requirements/spark.lock
+	@$(RESOLVE) pyproject.toml requirements/build.in requirements/embedded.in --extra embedded \
+		--override requirements/embedded.override --constraint requirements/gate.lock --output-file requirements/embedded.lock
 
 # The recorder: one NAR for all brokers, and its tests on real ones; those that audit what it recorded are part of `make test`
 # from then on. For other brokers: make recorder PULSAR="4.0.8 5.0.0-M1"

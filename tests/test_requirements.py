@@ -39,7 +39,7 @@ def _parts(requirement: str) -> tuple[str, str, str]:
 
 
 def test_the_gate_has_both_ends_of_the_range_of_pyspark() -> None:
-    oldest, newest = pinned("requirements-oldest-spark.txt"), pinned("requirements.lock")
+    oldest, newest = pinned("requirements/oldest-spark.txt"), pinned("requirements/gate.lock")
     ((low,), (high,)) = oldest["pyspark"], newest["pyspark"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (wanted,) = project["optional-dependencies"]["spark"]
@@ -52,7 +52,7 @@ def test_installing_asks_for_no_spark_so_that_pip_keeps_the_one_that_is_there() 
 
 
 def test_the_embedded_engine_is_locked_without_pyspark_and_with_the_versions_of_the_gate() -> None:
-    embedded, gate = pinned("requirements-embedded.lock"), pinned("requirements.lock")
+    embedded, gate = pinned("requirements/embedded.lock"), pinned("requirements/gate.lock")
     assert embedded.keys().isdisjoint({"pyspark", "delta-spark", "py4j"})
     assert embedded.pop("pyspark-client") == gate["pyspark"]
     # For Windows only, where the gate does not run.
@@ -63,7 +63,7 @@ def test_the_embedded_engine_is_locked_without_pyspark_and_with_the_versions_of_
 
 
 def test_spark_is_locked_with_the_versions_of_the_gate_and_nothing_of_tests() -> None:
-    spark, gate = pinned("requirements-spark.lock"), pinned("requirements.lock")
+    spark, gate = pinned("requirements/spark.lock"), pinned("requirements/gate.lock")
     # For Windows only, where the gate does not run.
     spark.pop("colorama", None)
     assert {package: gate.get(package) for package in spark} == spark
@@ -81,21 +81,21 @@ def dry_run(goal: str, venv: Path) -> str:
 @pytest.mark.parametrize(
     ("goal", "stamp", "current", "expected"),
     [
-        ("demo", None, False, ["requirements-embedded.lock"]),
+        ("demo", None, False, ["requirements/embedded.lock"]),
         ("demo", ".installed-embedded", True, []),
-        ("demo", ".installed-embedded", False, ["requirements-embedded.lock"]),
+        ("demo", ".installed-embedded", False, ["requirements/embedded.lock"]),
         ("demo", ".installed", True, []),
-        ("demo", ".installed", False, ["requirements.lock"]),
-        ("demo", ".installed-spark", True, ["requirements-embedded.lock"]),
-        ("demo ENGINE=spark", None, False, ["requirements-spark.lock"]),
-        ("demo ENGINE=spark", ".installed-embedded", True, ["requirements-spark.lock"]),
+        ("demo", ".installed", False, ["requirements/gate.lock"]),
+        ("demo", ".installed-spark", True, ["requirements/embedded.lock"]),
+        ("demo ENGINE=spark", None, False, ["requirements/spark.lock"]),
+        ("demo ENGINE=spark", ".installed-embedded", True, ["requirements/spark.lock"]),
         ("demo ENGINE=spark", ".installed-spark", True, []),
-        ("demo ENGINE=spark", ".installed-spark", False, ["requirements-spark.lock"]),
+        ("demo ENGINE=spark", ".installed-spark", False, ["requirements/spark.lock"]),
         ("demo ENGINE=spark", ".installed", True, []),
-        ("lint", ".installed-embedded", True, ["requirements.lock"]),
-        ("lint", ".installed-spark", True, ["requirements.lock"]),
+        ("lint", ".installed-embedded", True, ["requirements/gate.lock"]),
+        ("lint", ".installed-spark", True, ["requirements/gate.lock"]),
         ("lint", ".installed", True, []),
-        ("lint", ".installed", False, ["requirements.lock"]),
+        ("lint", ".installed", False, ["requirements/gate.lock"]),
     ],
 )
 def test_make_installs_what_a_goal_lacks(
@@ -121,7 +121,7 @@ def test_pyspark_and_its_client_are_never_installed_both(goal: str, goes: str, t
 @pytest.mark.e2e
 def test_an_installation_without_pyspark_audits_on_the_embedded_engine(tmp_path: Path) -> None:
     python = tmp_path / "venv" / "bin" / "python"
-    lock = ("-m", "pip", "install", "-q", "--require-hashes", "-r", str(ROOT / "requirements-embedded.lock"))
+    lock = ("-m", "pip", "install", "-q", "--require-hashes", "-r", str(ROOT / "requirements/embedded.lock"))
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     subprocess.run([str(python), *lock], check=True)
 

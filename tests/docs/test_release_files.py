@@ -68,7 +68,7 @@ def test_the_image_is_built_from_what_the_source_archive_holds() -> None:
     let_in = {line.removeprefix("!") for line in lines if line.startswith("!")}
     archive = set(project()["tool"]["hatch"]["build"]["targets"]["sdist"]["only-include"])
     links = {link.name for link in (ROOT / "dispatch_audit").iterdir() if link.is_symlink()}
-    needed = archive | links | {"README.md", "LICENSE", "pyproject.toml", "requirements.lock"}
+    needed = archive | links | {"README.md", "LICENSE", "pyproject.toml", "requirements/gate.lock"}
     assert {path for path in needed if not any((path + "/").startswith(one + "/") for one in let_in)} == set()
     assert {path for path in let_in if not (ROOT / path).exists()} == set()
 
