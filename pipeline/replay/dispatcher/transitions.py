@@ -312,7 +312,7 @@ def ack_completed(state: State, slot: int) -> None:
 def delete_at_cursor(state: State, slot: int, ts: int) -> None:
     """Deletes an entry at the cursor: all its messages are acknowledged. A pending entry stays pending."""
     entries = state.entries
-    if entries[slot].marks & (Mark.RETURNED | UNSURE) != 0:
+    if entries[slot].marks & (Mark.RETURNED | UNSURE) != 0 or entries[slot].marks & Mark.SENT == 0:
         entries[slot].marks |= Mark.ACKED_WHILE_QUEUED
         entries[slot].acked_ts = ts
     stop_waiting(state, slot, ts)

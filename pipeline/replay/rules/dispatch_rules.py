@@ -166,8 +166,11 @@ def check_early_duplicate(state: SeenByRules, out: Output, slot: int, sent: Disp
 @compiled
 def _is_settled(marks: int) -> bool:
     """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
+    if marks & Mark.SENT == 0:
+        # An acknowledgement from before a restart of the broker comes late, and a read in flight may have the entry.
+        return False
     if marks & Mark.PASSED != 0:
-        return marks & Mark.SENT != 0
+        return True
     # A read in flight may still send an acknowledged entry that was returned, or whose place no row shows.
     return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | UNSURE) == 0
 

@@ -274,6 +274,18 @@ def test_what_was_acknowledged_before_it_was_sent_is_no_first_delivery() -> None
     assert found(log, "first_delivery_order") == []
 
 
+def test_what_was_acknowledged_before_it_was_sent_is_no_duplicate() -> None:
+    """An acknowledgement from before a restart of the broker comes late, while a read has the entry (34:742)."""
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.ack(1, 0)
+    log.dispatch(1, 0)
+    assert found(log, "early_duplicate") == []
+    again = log.dispatch(1, 0)
+    assert [finding.seq for finding in found(log, "early_duplicate")] == [again]
+
+
 def test_in_the_middle_of_a_reset_order_is_not_asked_for() -> None:
     log = Log()
     log.join(1)
