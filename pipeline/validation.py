@@ -34,6 +34,7 @@ from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
 from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.trace.quarantine.survey import Refused, Survey, counted_up, fault_of
+from dispatch_audit.pipeline.trace.side_by_side import put_together
 from dispatch_audit.pipeline.trace.workers.tasks import evaluated
 
 _BY_PLACE: Final = ("file", "line", "reason", "detail", "raw")
@@ -75,7 +76,7 @@ def validate(
             refuse is no error: its result has the fault.
     """
     configure(spark, request.settings)
-    traces = open_traces(request.paths, request.profile)
+    traces = put_together(open_traces(request.paths, request.profile))
     return [
         _validated(spark, trace, request, of_several(progress, number, len(traces)), replay, rows_max)
         for number, trace in enumerate(traces, 1)

@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run
 from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
+from dispatch_audit.pipeline.trace.side_by_side import put_together
 from dispatch_audit.pipeline.windows import chain
 
 _ID: Final = re.compile(r"[0-9a-f]{12}")
@@ -65,7 +66,7 @@ class AuditedRun:
         # Several tables or URIs of one trace have one path in `runs`.
         parts = [part for path in paths for part in ([path] if Path(path).exists() else path.split(", "))]
         try:
-            opened = open_traces(parts, self.profile.name)
+            opened = put_together(open_traces(parts, self.profile.name))
         except (UsageError, TraceError) as error:
             raise UsageError(
                 f"cannot read the trace of run {self.run_key}: {error.args[0]}", "pass --trace PATH, where it is now"

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_tr
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.trace import Trace, UnusableTrace, open_traces
+from dispatch_audit.pipeline.trace.side_by_side import put_together
 from dispatch_audit.pipeline.trace.sources import from_here
 from dispatch_audit.pipeline.windows import chain
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
@@ -79,6 +80,9 @@ def audit_tasks(request: AuditRequest, unusable: list[UnusableTrace]) -> list[Au
     """
     target, settings = parse_target(request.target), request.settings
     traces = open_traces(request.paths, request.profile, unusable)
+    # A window is a part of the log of one recorder.
+    if request.window == WHOLE and request.reaudit_us is None:
+        traces = put_together(traces)
     refuse_target_in_trace(target, traces)
     return [AuditTask(trace, profile_of(trace, request), [from_here(trace.path)], settings, target) for trace in traces]
 
