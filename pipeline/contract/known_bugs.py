@@ -45,6 +45,7 @@ Symptom = Literal[
     "parked_at_the_end_out_of_order",
     "nothing_is_read",
     "replay_grows",
+    "deadlocked_with_pending_acks",
 ]
 """A pattern in the rows; the code that finds it describes it."""
 

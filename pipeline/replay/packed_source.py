@@ -97,7 +97,7 @@ class Reading:
         groups = sorted({*named, *self.carried.groups})
         numbers, batches = numbers_of(groups), batches_of(staged)
         recorders = recorders_in(batches, _brokers(counts), self.settings.trace.recorder_skew_us)
-        # Only gaps and settings may name no topic.
+        # Gaps and settings may name no topic, and what a recorder says of itself names none.
         of_any_topic = any(count.topic is None and count.refused is None for count in counts)
         rows = placed(self.spark, batches, numbers, recorders, of_any_topic)
         if self.carried.state is not None:

@@ -74,7 +74,7 @@ def placed(
         batches: of `BATCH_SCHEMA`.
         numbers: the groups that get some.
         recorders: of each topic whose rows name any.
-        of_any_topic: whether there are gaps or settings that hold for all topics of a recorder.
+        of_any_topic: whether there are rows that hold for all topics of a recorder.
     """
     moved = [topic for topic, of_topic in recorders.items() if of_topic.terms]
     if moved or of_any_topic:

@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.errors import DispatchAuditError
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
-EVERYWHERE = {"F10", "F12", "#26454", "#24096"}
+EVERYWHERE = {"F10", "F12", "#26454", "#24096", "pending_ack_deadlock"}
 UP_TO_4X = {*EVERYWHERE, "#26635", "#26289"}
 # 4.0.11 and 4.2.2 have the fix of the first, 3.0.10, 3.3.5 and 4.0.3 that of the second.
 LEAK, BLOCKED = "#25581", "#22657"

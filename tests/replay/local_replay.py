@@ -95,6 +95,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     "settings": pa.map_(pa.string(), pa.string()),
     "sources": pa.map_(pa.string(), pa.string()),
     "seq_begin": pa.int64(),
+    "begun_us": pa.int64(),
 }
 
 

@@ -80,9 +80,13 @@ class BrokerSilence:
         if changes and self._snapshot is not None and changes[-1] > self._snapshot[0]:
             self._changed = True
 
-    def within(self, from_us: int, to_us: int) -> int:
-        """How long the broker wrote nothing between two times, in microseconds."""
-        return sum(max(min(end, to_us) - max(begin, from_us), 0) for begin, end in self._silences)
+    def within(self, from_us: int, to_us: int) -> list[tuple[int, int]]:
+        """When the broker wrote nothing between two times, in microseconds."""
+        return [
+            (max(begin, from_us), min(end, to_us))
+            for begin, end in self._silences
+            if min(end, to_us) > max(begin, from_us)
+        ]
 
 
 def _period_us(distances: Sequence[int]) -> int | None:

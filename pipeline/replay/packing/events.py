@@ -47,6 +47,7 @@ class Code(IntEnum):
     OTHER = 19
     GAP = 20
     SETTINGS = 21
+    RECORDER = 22  # what a recorder says of itself
 
 
 def among(*codes: Code) -> NDArray[np.bool_]:

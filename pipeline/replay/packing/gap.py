@@ -2,7 +2,8 @@
 
 A gap travels as an event of code GAP, with its last seq in `entry`, the number of rows in `value`, and in `word` what
 was lost. When rows are put in order, gaps are taken out: a gap has the seq of a lost row, and several gaps may have the
-same seq. Rows `settings` are taken out too: they change no entry, and their details travel beside the events.
+same seq. Rows `settings` and those in which a recorder speaks of itself are taken out too: they change no entry, and
+their details travel beside the events.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.refused import Refused, repeated_row
 
@@ -23,12 +24,14 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused, repeated_row
 _MEMBERS_LOST: Final = 1
 _SNAPSHOTS_LOST: Final = 2
 OF_TOPIC: Final = 4
-"""In `Events.word` of a gap or of settings: it holds for all subscriptions of its topic."""
+"""In `Events.word` of a gap, of settings or of a recorder's row: it holds for all subscriptions of its topic."""
 _SETTINGS_LOST: Final = 8
 _NAMED: Final = 16
 _MEMBERSHIP: Final = frozenset({"join", "leave", "reset"})
 # A name that format 1 does not have may stand for any of its events.
 _OF_ENTRIES: Final = frozenset({"publish", "dispatch", "ack", "redeliver", "flow"})
+_BESIDE: Final = among(Code.SETTINGS, Code.RECORDER)
+_ASIDE: Final = among(Code.GAP, Code.SETTINGS, Code.RECORDER)
 _KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats", "settings", "heartbeat", "hang"}
 
 
@@ -72,8 +75,8 @@ class Gap(NamedTuple):
 
 
 def note_gaps(batch: pa.RecordBatch, events: Events) -> None:
-    """Fills in the columns of the gaps among events, and which gaps and settings hold for all of their topic."""
-    at = np.flatnonzero(events.code == Code.SETTINGS)
+    """Fills in the columns of the gaps among events, and which rows hold for all subscriptions of their topic."""
+    at = np.flatnonzero(_BESIDE[events.code])
     if at.size:
         nameless = pc.is_null(batch.column("subscription").take(pa.array(at))).to_numpy(zero_copy_only=False)
         events.word[at] = nameless * OF_TOPIC
@@ -96,17 +99,16 @@ def _lost(names: Sequence[str] | None) -> int:
 
 
 def of_topics(events: Events) -> NDArray[np.bool_]:
-    """Which events are gaps or settings that hold for all subscriptions of their topic."""
-    aside = (events.code == Code.GAP) | (events.code == Code.SETTINGS)
-    found: NDArray[np.bool_] = aside & (events.word & OF_TOPIC != 0)
+    """Which events are none of an entry, and hold for all subscriptions of their topic."""
+    found: NDArray[np.bool_] = _ASIDE[events.code] & (events.word & OF_TOPIC != 0)
     return found
 
 
 def apart(events: NarrowEvents) -> tuple[NarrowEvents, list[Gap], list[Refused]]:
-    """The events without gaps and settings, the gaps in the order of seq, and the repetitions of gaps."""
+    """The events of entries and consumers, the gaps in the order of seq, and the repetitions of gaps."""
     code = events.column("code")
     is_gap = code == Code.GAP
-    aside = is_gap | (code == Code.SETTINGS)
+    aside = _ASIDE[code]
     if not aside.any():
         return events, [], []
     of_gaps = events.take(is_gap & (events.column("part") == 0)).wide()

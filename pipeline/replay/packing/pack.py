@@ -24,7 +24,9 @@ from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, pub
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import COLUMNS as _OF_SETTINGS
 from dispatch_audit.pipeline.replay.settings.settings_row import settings_rows
-from dispatch_audit.pipeline.trace.arrow_columns import numbered, places
+from dispatch_audit.pipeline.replay.signs.recorder_row import COLUMNS as _OF_RECORDER
+from dispatch_audit.pipeline.replay.signs.recorder_row import recorder_rows
+from dispatch_audit.pipeline.trace.arrow_columns import numbered
 
 # The columns of a trace that the replay needs; nothing else is read.
 COLUMNS = (
@@ -63,16 +65,18 @@ COLUMNS = (
     "settings",
     "sources",
     "seq_begin",
+    "begun_us",
+    "waits_for",
     "snapshot",  # as JSON
 )
 
 _Owner: TypeAlias = tuple[str, str | None, str | None]
 """Topic, subscription and recorder of the rows of a packed batch, as in `PackedBatch`."""
 
-_OF_RECORDER = ["heartbeat", "hang", "end"]
 _MEMBERSHIP = among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
 _SNAPSHOT = among(Code.MARK_DELETE, Code.OTHER)
 _SETTINGS = among(Code.SETTINGS)
+_RECORDER = among(Code.RECORDER)
 _PUBLISH = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
 
 _OF_SNAPSHOTS = ("seq", "ts_us", "snapshot")
@@ -106,7 +110,6 @@ def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> lis
         profile: what stands in for the key of a keyless message.
         digested: whether keys are digests, so that their hashes are recorded beside them.
     """
-    batch = _replayed(batch)
     if batch.num_rows == 0:
         return []
     of_rows = encoded_events(batch, profile, digested)
@@ -135,12 +138,6 @@ def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> lis
         )
         for number, ((topic, subscription, broker), rows) in parts
     ]
-
-
-def _replayed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows that the replay takes: what a recorder says of itself concerns no entry."""
-    aside = places(batch.column("event"), _OF_RECORDER) >= 0
-    return batch.filter(pa.array(~aside)) if aside.any() else batch
 
 
 def _span_bits(group: NDArray[np.int64], seq: Column) -> int:
@@ -199,6 +196,7 @@ def _details(
         (_MEMBERSHIP, _OF_CHANGES, _membership_rows),
         (_SNAPSHOT, _OF_SNAPSHOTS, _stats_rows),
         (_SETTINGS, _OF_SETTINGS, settings_rows),
+        (_RECORDER, _OF_RECORDER, recorder_rows),
     ):
         at = np.flatnonzero(codes[events.code])
         at = at[events.part[at] == 0]

@@ -24,33 +24,36 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.repeated_rows import once, settings_once
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.signs.recorder_row import RecorderRow
 
 ROWS_MIN: Final = 1 << 16
 """The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""
 ROWS_MAX: Final = 1 << 17
 """About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
 
-Detail: TypeAlias = MembershipEvent | StatsRow | SettingsRow
+Detail: TypeAlias = MembershipEvent | StatsRow | SettingsRow | RecorderRow
 """What a row carries besides its event; most rows have none."""
 
+_BESIDE: Final = (SettingsRow, RecorderRow)
+
 ANY_TOPIC: Final = ""
-"""The topic of gaps and settings that hold for all topics of their recorder."""
+"""The topic of gaps, settings and rows of a recorder about itself that hold for all its topics."""
 
 
 class PackedBatch(NamedTuple):
     """Rows of one subscription and recorder, ascending by seq.
 
-    A gap and settings that hold for everything that a recorder wrote have the topic `ANY_TOPIC`, and no other row has
-    it.
+    Rows that hold for everything that a recorder wrote have the topic `ANY_TOPIC`: gaps, settings, and what it says of
+    itself.
 
     Attributes:
         topic: the topic of the rows.
-        subscription: their subscription; None: they are publishes, gaps and settings, and belong to all subscriptions
-            of the topic.
+        subscription: their subscription; None: they are publishes, or rows beside the entries, and belong to all
+            subscriptions of the topic.
         broker: the recorder of the rows; None: they name none.
         shared: whether rows that belong to all subscriptions of the topic are among them.
         events: the rows; never none.
-        details: of the joins, leaves, resets, snapshots and settings among them, in any order.
+        details: of the rows among them that have any, in any order.
         published: what the publishes among them show of their producers.
     """
 
@@ -81,6 +84,7 @@ class Merged(NamedTuple):
         snapshots: those of the snapshots among them.
         gaps: the gaps, which are not among the events.
         settings: the rows `settings`, which are not among the events either.
+        of_recorder: what recorders say of themselves, which is not among the events either.
         repeated: rows left out because the same row was there before.
         contradicted: rows left out because another row of the same seq has other content.
     """
@@ -90,6 +94,7 @@ class Merged(NamedTuple):
     snapshots: list[StatsRow]
     gaps: list[Gap]
     settings: list[SettingsRow]
+    of_recorder: list[RecorderRow]
     repeated: list[Refused]
     contradicted: list[Refused]
 
@@ -102,12 +107,12 @@ def rows_for(subscription: str, packed: PackedBatch) -> PackedBatch | None:
         return None
     code = packed.events.column("code")
     of_all = (code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED)
-    if ((code == Code.GAP) | (code == Code.SETTINGS)).any():
+    if (code >= Code.GAP).any():
         of_all |= of_topics(packed.events.wide())
     return packed._replace(
         subscription=None,
         events=packed.events.take(of_all),
-        details=tuple(row for row in packed.details if isinstance(row, SettingsRow) and row.shared),
+        details=tuple(row for row in packed.details if isinstance(row, _BESIDE) and row.shared),
     )
 
 
@@ -158,7 +163,8 @@ def _in_order(parts: list[NarrowEvents], details: Sequence[Detail]) -> Iterator[
     settings, repeated_settings, other_settings = settings_once(
         [row for row in details if isinstance(row, SettingsRow)], events.column("seq")
     )
-    rows = once(events, [row for row in details if not isinstance(row, SettingsRow)])
+    of_recorder = sorted({row for row in details if isinstance(row, RecorderRow)})
+    rows = once(events, [row for row in details if not isinstance(row, _BESIDE)])
     repeated = [*repeated_gaps, *repeated_settings, *rows.repeated]
     contradicted = [*rows.contradicted, *other_settings]
     membership = sorted(row for row in rows.details if isinstance(row, MembershipEvent))
@@ -175,6 +181,7 @@ def _in_order(parts: list[NarrowEvents], details: Sequence[Detail]) -> Iterator[
             [row for row in snapshots if first <= row.seq < end],
             [gap for gap in gaps if first <= gap.seq < end],
             [row for row in settings if first <= row.seq < end],
+            [row for row in of_recorder if first <= row.seq < end],
             [] if start else repeated,
             [] if start else contradicted,
         )

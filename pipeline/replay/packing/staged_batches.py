@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Published, SentByProducer
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.signs.recorder_row import RecorderRow
 
 BATCH_SCHEMA: Final = (
     "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, events BINARY, details STRING"
@@ -31,7 +32,7 @@ STAGED_SCHEMA: Final = f"kind INT, {BATCH_SCHEMA}"
 _BATCH_ARROW: Final = arrow_schema(BATCH_SCHEMA)
 _STAGED_ARROW: Final = arrow_schema(STAGED_SCHEMA)
 BATCH_COLUMNS: Final = tuple(_BATCH_ARROW.names)
-_KINDS: Final = (SentByProducer, MixedBatch, MembershipEvent, StatsRow, SettingsRow)
+_KINDS: Final = (SentByProducer, MixedBatch, MembershipEvent, StatsRow, SettingsRow, RecorderRow)
 
 
 class StagedKind(IntEnum):

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import OF_TOPIC, apart
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, of_each_topic
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published, SentByProducer
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders, Term
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.signs.recorder_row import RecorderRow
 
 
 def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]:
@@ -36,12 +37,12 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
     numbering = _Numbering(recorders, recorders.names.index(packed.broker))
     written, _, _ = apart(packed.events)
     parts = [gaps] if (gaps := _gaps(packed, numbering)) is not None else []
-    parts += _settings(packed, numbering)
+    parts += [*_settings(packed, numbering), *_of_recorder(packed, numbering)]
     if not written.rows:
         return parts
     events = written.wide()
     of_row = numbering.term_of(events.seq)
-    beside = [row for row in packed.details if not isinstance(row, SettingsRow)]
+    beside = [row for row in packed.details if not isinstance(row, SettingsRow | RecorderRow)]
     published = packed.published
     for at in np.unique(of_row).tolist():
         term = numbering.terms[at]
@@ -99,6 +100,17 @@ def _settings(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]
     return [with_settings(packed, sorted(rows)) for _, rows in sorted(by_term.items())]
 
 
+def _of_recorder(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]:
+    """What the recorder says of itself, in each of its terms; in between it says nothing of the topic."""
+    rows = [row for row in packed.details if isinstance(row, RecorderRow)]
+    placed = sorted(row._replace(seq=seq) for row in rows if (seq := numbering.place_within(row.seq)) is not None)
+    if not placed:
+        return []
+    seqs, times = np.array([row.seq for row in placed]), np.array([row.ts_us for row in placed])
+    of_topic = np.array([row.shared for row in placed], dtype=np.int32) * OF_TOPIC
+    return [packed.having(blank(Code.RECORDER, seqs, times)._replace(word=of_topic), placed)]
+
+
 def with_settings(packed: PackedBatch, rows: Sequence[SettingsRow]) -> PackedBatch:
     """A packed batch with rows `settings` only."""
     seqs, times = np.array([row.seq for row in rows]), np.array([row.ts_us for row in rows])
@@ -144,6 +156,13 @@ class _Numbering:
     def index_of(self, seq: int) -> int:
         """The index of the term of a row."""
         return int(self.term_of(np.array([seq]))[0])
+
+    def place_within(self, seq: int) -> int | None:
+        """The place of a row in its term; None: it lies in none of them. The last term of a topic has no end."""
+        term = self._term(seq)
+        is_last = term.until_us == NEVER
+        inside = term.first_seq <= seq and (is_last or seq <= term.last_seq)
+        return term.first + seq - term.first_seq if inside else None
 
     def numbered(self, row: MembershipEvent | StatsRow) -> MembershipEvent | StatsRow:
         """The details of a row with its new numbers, those within the text of a snapshot too."""

@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from dispatch_audit.pipeline.contract.answers import STUCK, Missing, is_expected, order_of, progress_of
 from dispatch_audit.pipeline.contract.rule import About
@@ -12,14 +10,14 @@ from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
-from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, common_of
+from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import unrecorded
+from dispatch_audit.pipeline.replay.verdicts.stalls.cut_off import ends_in_the_middle
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
 
@@ -126,24 +124,11 @@ def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Mis
     # A stall that began before the first row may leave only snapshots.
     waits = found.dispatcher.monitor.reports.last.waiting > 0 and not (missing or counted.publishes)
     unknown = not found.waits_known and (counted.publishes or counted.dispatches)
-    if _ends_in_the_middle(found) and not missing:
+    if ends_in_the_middle(found) and not missing:
         missing.append("ending")
     if (waits or unknown) and "consumers" not in missing:
         missing.append("open_entries")
     return missing
-
-
-def _ends_in_the_middle(found: ReplayResult) -> bool:
-    """Whether entries wait at the end, and dispatches as well as acknowledgements have begun there and not ended.
-
-    A broker that hangs leaves such a log, and so does one that is killed: what came later is not known.
-    """
-    seen = found.dispatcher.seen
-    if not found.report_range.final or found.membership.one_sided.of_traffic or not common_of(seen)["waiting"]:
-        return False
-    entries: Any = seen.entries.view(np.ndarray)
-    settling = (entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.SETTLING != 0)
-    return bool(settling.any()) and found.unseen.dispatches_without_end > 0
 
 
 def _without_progress(found: ReplayResult) -> dict[bool, list[Blocked]]:

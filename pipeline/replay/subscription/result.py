@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.membership.membership import Membership
+from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
@@ -36,6 +37,7 @@ class ReplayResult:
         report_range: the rows that this window reports. Other findings were reported before, or a later window reports
             them; here they only explain.
         silence: when the broker wrote nothing at all.
+        signs: when its process certainly ran, when its locks were held, and whether the log ends in order.
         waits_known: whether the trace shows which entries waited; False where entries from before its beginning were
             open to the end.
     """
@@ -46,6 +48,7 @@ class ReplayResult:
     unseen: Unseen
     report_range: ReportRange
     silence: BrokerSilence
+    signs: BrokerSigns
     waits_known: bool
 
     @property

@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, 
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.rules.alibis import standing
+from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
@@ -30,7 +31,7 @@ class Subscription:
         loop: what the rows so far have led to.
     """
 
-    __slots__ = ("_last", "_latest", "_reported", "_silence", "_watermark", "config", "loop")
+    __slots__ = ("_last", "_latest", "_reported", "_signs", "_silence", "_watermark", "config", "loop")
 
     def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
         """Starts in front of the first row; an observer follows the replay from there on."""
@@ -39,7 +40,7 @@ class Subscription:
         self._latest = OmittedRanges()
         self._last = BEFORE_ROWS
         self._reported: TracePoint | None = None
-        self._silence = BrokerSilence()
+        self._silence, self._signs = BrokerSilence(), BrokerSigns()
         self._watermark = Watermark(config.unsettled_us)
 
     @property
@@ -54,23 +55,22 @@ class Subscription:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
             self._silence.note(events.ts_us, part.snapshots, part.membership)
-        # The recorder looked at the subscription for such a row, so what is open lasted at least up to it.
-        settings = [TracePoint(row.seq, row.ts_us) for row in part.settings if row.of_subscription]
-        self._last = max([self._last, *settings])
+        self._signs.note(part.of_recorder)
+        # The recorder looked at the subscription for such a row, or ran, so what is open lasted at least up to it.
+        beside = [row for row in part.settings if row.of_subscription] + part.of_recorder
+        self._last = max([self._last, *(TracePoint(row.seq, row.ts_us) for row in beside)])
         self.loop.apply(self.loop.membership.push(part, self._filled(part.snapshots, part.gaps)))
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
         """The snapshots with the ranges that they leave out because they are those of the snapshot before."""
-        lost = deque(gap.seq for gap in gaps if gap.loses_snapshots)
+        lost = deque(gap for gap in gaps if gap.loses_snapshots)
         filled: list[Snapshot] = []
         for row in snapshots:
-            while lost and lost[0] < row.seq:
-                # The snapshot before may be among the rows lost.
-                self._latest = OmittedRanges()
-                lost.popleft()
+            while lost and lost[0].seq < row.seq:
+                self._latest.lose(lost.popleft().until_seq)
             filled.append(self._latest.filled(parsed_snapshot(row)))
-        if lost:
-            self._latest = OmittedRanges()
+        for gap in lost:
+            self._latest.lose(gap.until_seq)
         return filled
 
     def pass_time(self) -> None:
@@ -147,5 +147,6 @@ class Subscription:
             ),
             report_range=report_range,
             silence=self._silence,
+            signs=self._signs,
             waits_known=waits_known,
         )

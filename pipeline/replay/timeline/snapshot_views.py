@@ -53,13 +53,22 @@ class OmittedRanges:
     filled in only for the same set of consumers: a join or leave in between changes the ranges.
     """
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_lost_until", "_ranges", "_seq")
 
     def __init__(self) -> None:
         self._ranges: dict[int, frozenset[tuple[int, int]]] = {}
+        self._seq = self._lost_until = -1
+
+    def lose(self, until_seq: int) -> None:
+        """Notes that snapshots are missing between the last one and a row, and perhaps others that follow before it."""
+        self._lost_until = max(self._lost_until, until_seq)
 
     def filled(self, snapshot: Snapshot) -> Snapshot:
         """Takes the next snapshot; returns it with the ranges that it leaves out, as far as they are known."""
+        if self._lost_until > self._seq:
+            # One that is missing may lie between this snapshot and the one before.
+            self._ranges = {}
+        self._seq = snapshot.seq
         has_ranges = any(c.ranges is not None or c.added or c.removed for c in snapshot.consumers)
         if not has_ranges and self._ranges.keys() != {consumer.consumer for consumer in snapshot.consumers}:
             return snapshot

@@ -96,3 +96,10 @@ def test_ranges_that_came_and_went_are_put_onto_those_of_the_snapshot_before() -
     # What came and went says nothing of a consumer whose ranges are not known.
     latest = OmittedRanges()
     assert ranges_of(4, changed) == [None]
+    # Rows up to 7 are missing, and a snapshot may be between any two of them.
+    assert ranges_of(5, all_of_one) == [[(0, 9), (20, 29)]]
+    latest.lose(7)
+    assert ranges_of(6, all_of_one) == [[(0, 9), (20, 29)]]
+    assert ranges_of(8, changed) == [None]
+    assert ranges_of(9, all_of_one) == [[(0, 9), (20, 29)]]
+    assert ranges_of(10, changed) == [[(0, 9), (20, 24)]]

@@ -22,6 +22,7 @@ from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_wait
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters
 from dispatch_audit.pipeline.replay.verdicts.naming import position
+from dispatch_audit.pipeline.replay.verdicts.stalls.cut_off import cut_off
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
@@ -39,7 +40,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
     for rule, checked in checks.items():
         findings = [_of_hash(s, context) for s in starved if _rule(s.kind, context) == rule]
         if rule == "stalled":
-            findings += stalls(context) + growths(context)
+            findings += stalls(context) + growths(context) + cut_off(context, found.reported_stalls)
         by_rule.append(RuleFindings(rule, checked, severities(findings) + _beyond(rule, context), findings))
     return by_rule
 

@@ -32,6 +32,7 @@ from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_wait
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters
 from dispatch_audit.pipeline.replay.verdicts.naming import position
+from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import bugs_of, hang_in, spoken
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstills import Standstill, standstills
 from dispatch_audit.pipeline.utc import moment
 
@@ -73,7 +74,8 @@ def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
 
     Empty if the interval without the times in which the broker wrote no row is still long enough for a stall.
     """
-    silent_us = context.found.silence.within(span.from_ts, span.to_ts)
+    found = context.found
+    silent_us = found.signs.without_running(found.silence.within(span.from_ts, span.to_ts))
     if span.to_ts - span.from_ts - silent_us >= context.config.thresholds.stall_threshold_us:
         return ""
     return (
@@ -110,7 +112,11 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
 def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
     stall, interval, names = standstill.longest, standstill.span, context.names
     kind, doubt = kind_of(stall), _doubt(stall, context)
-    bugs = _bugs(kind, context, context.found.dispatcher.policy.keeps_order) if kind.provable and not doubt else ()
+    hang = hang_in(interval, context)
+    bugs: tuple[str, ...] = ()
+    if kind.provable and not doubt:
+        keeps_order = context.found.dispatcher.policy.keeps_order
+        bugs = _bugs(kind, context, keeps_order) if hang is None else bugs_of(hang, context)
     severity = "not_provable" if doubt else _severity(kind, bugs)
     named = dict.fromkeys(name for part in standstill.parts for name in part.detail["rests_on"])
     taken = assumed(() if severity == "not_provable" else (*named, *of_waits(context)), context)
@@ -127,7 +133,7 @@ def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
             what=_what(standstill),
             contrast="although",
             against=_against(standstill, kind.permits_known),
-            why=tuple(_reasons(stall, context, bugs, doubt)),
+            why=(*([] if hang is None else [spoken(hang)]), *_reasons(stall, context, bugs, doubt)),
             remedy=remedy(bugs, context.release),
             assumes=taken,
         ),
