@@ -1,6 +1,6 @@
 # Everything a checkout needs: `make demo` shows a verdict, `make test` proves the checkout.
 PYTHON ?= python3
-# auto, spark or embedded (docs/CLUSTER.md).
+# auto, spark or embedded (docs/WHERE_TO_RUN.md).
 ENGINE ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
@@ -109,7 +109,7 @@ wheel: setup
 	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 # Resolves pyproject.toml anew. The locks name versions and hashes, never a download address. That of the embedded engine is
-# for the demo, and for installations without PySpark (docs/CLUSTER.md); that of Spark is for the demo.
+# for the demo, and for installations without PySpark (docs/WHERE_TO_RUN.md); that of Spark is for the demo.
 RESOLVE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 lock: setup

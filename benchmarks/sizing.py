@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.sizing --events 3000000
 
-Prints one JSON object: for each property the traces that were audited and what that took. docs/SIZING.md has what was
+Prints one JSON object: for each property the traces that were audited and what that took. docs/FIGURES.md has what was
 measured, and what follows from it.
 """
 

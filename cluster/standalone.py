@@ -38,7 +38,9 @@ class StandaloneCluster:
         workers: the processes of the workers, in the order in which they were started.
     """
 
-    def __init__(self, folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+    def __init__(
+        self, folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g", *, spark_home: Path = SPARK_HOME
+    ) -> None:
         """Chooses the ports; nothing is started yet.
 
         Args:
@@ -46,6 +48,7 @@ class StandaloneCluster:
             workers: how many.
             cores: of each worker.
             memory: that each worker may give to executors, as Spark writes it.
+            spark_home: the folder of Spark.
         """
         port, self._page = _free_port(), _free_port()
         self.url = f"spark://{_HOST}:{port}"
@@ -54,6 +57,7 @@ class StandaloneCluster:
         # An absolute path, because executors run in other folders and get it too.
         self._folder = folder.absolute()
         self._wanted = workers
+        self._spark_home = spark_home
         self._master = ["--host", _HOST, "--port", str(port), "--webui-port", str(self._page)]
         self._worker = ["--host", _HOST, "--cores", str(cores), "--memory", memory, "--webui-port", "0", self.url]
 
@@ -95,14 +99,14 @@ class StandaloneCluster:
 
     def _start(self, program: str, name: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
         variables = {
-            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_HOME": str(self._spark_home),
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
         }
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{program}", *arguments],
+                [self._spark_home / "bin" / "spark-class", f"org.apache.spark.deploy.{program}", *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **variables},

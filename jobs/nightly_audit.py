@@ -3,7 +3,7 @@
 The arguments after `--` are those of `dispatch-audit audit`, or another command with its arguments (`validate
 TRACE...`, `convert TRACE... --to TARGET`); the exit code is that of the command. An option with an empty value
 (`--from=`) is ignored, because a scheduler passes every parameter of a job, also empty ones. The package must be
-installed on the driver, and Spark needs Delta Lake: docs/CLUSTER.md has the `--packages` of each release, for
+installed on the driver, and Spark needs Delta Lake: docs/WHERE_TO_RUN.md has the `--packages` of each release, for
 clusters that lack it. spark-submit writes the stderr of this script to its own stdout.
 """
 

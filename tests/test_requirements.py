@@ -42,8 +42,10 @@ def test_the_gate_has_both_ends_of_the_range_of_pyspark() -> None:
     oldest, newest = pinned("requirements/oldest-spark.txt"), pinned("requirements/gate.lock")
     ((low,), (high,)) = oldest["pyspark"], newest["pyspark"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (wanted,) = project["optional-dependencies"]["spark"]
-    assert wanted == f"pyspark>={'.'.join(low.split('.')[:2])},<={high}"
+    wanted = project["optional-dependencies"]["spark"]
+    below = "{}.{}".format(major := high.split(".")[0], int(high.split(".")[1]) + 1)
+    # Each Delta Lake that fits one of them: pip keeps both where both are there.
+    assert wanted == [f"pyspark>={'.'.join(low.split('.')[:2])},<{below}", f"delta-spark>=3.3,<{int(major) + 1}"]
 
 
 def test_installing_asks_for_no_spark_so_that_pip_keeps_the_one_that_is_there() -> None:

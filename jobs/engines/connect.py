@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.jobs.engines.output import output_kept_apart, why
-from dispatch_audit.jobs.engines.releases import delta_package, require_supported
+from dispatch_audit.jobs.engines.releases import connect_package, delta_package, require_supported
 from dispatch_audit.jobs.engines.settings import ALWAYS, DELTA, OWN_PROCESS, configured
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.spark_errors import reason_of
@@ -28,7 +28,8 @@ def over_connect(builder: SparkSession.Builder, remote: str, quiet: bool) -> Spa
     if remote.startswith("local"):
         require_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings = {**DELTA, **ALWAYS, **OWN_PROCESS, "spark.jars.packages": delta_package()}
+        packages = filter(None, (delta_package(), connect_package()))
+        settings = {**DELTA, **ALWAYS, **OWN_PROCESS, "spark.jars.packages": ",".join(packages)}
     # The server prints as long as it runs, and must not write to the terminal.
     with output_kept_apart(quiet) as output:
         try:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -62,20 +63,25 @@ def pyspark_version() -> str:
     return pyspark.__version__
 
 
-def require_supported(version: str) -> None:
+def require_supported(spark: str) -> None:
     """Checks that the audit runs on a release of Spark; one that is later than all that are known may do.
+
+    Args:
+        spark: its version.
 
     Raises:
         UsageError: it is too old, or needs a part of Python that is missing.
     """
-    if _numbers(version) < _numbers(next(iter(RELEASES))):
+    if _numbers(spark) < _numbers(next(iter(RELEASES))):
         raise UsageError(
-            f"Spark {version} is too old: the audit runs on Spark {_IN_WORDS}",
+            f"Spark {spark} is too old: the audit runs on Spark {_IN_WORDS}",
             "run it in an environment with one of them",
         )
-    if _minor(version) == "3.5" and find_spec("distutils") is None:
+    # The PySpark of Databricks is its own, which runs on the Python of its runtime.
+    own = "DATABRICKS_RUNTIME_VERSION" not in os.environ
+    if own and _minor(spark) == "3.5" and find_spec("distutils") is None:
         raise UsageError(
-            f"PySpark {version} needs the module distutils, which Python has no longer since 3.12",
+            f"PySpark {spark} needs the module distutils, which Python has no longer since 3.12",
             "pip install setuptools, or use Python 3.11",
         )
 
@@ -86,10 +92,10 @@ def release_here() -> Release:
     Raises:
         UsageError: Delta Lake has no jars for it.
     """
-    version = pyspark_version()
-    if (found := RELEASES.get(_minor(version))) is None:
+    spark = pyspark_version()
+    if (found := RELEASES.get(_minor(spark))) is None:
         raise UsageError(
-            f"it is not known which Delta Lake fits Spark {version}",
+            f"it is not known which Delta Lake fits Spark {spark}",
             f"use Spark {_IN_WORDS}, or a folder for the tables",
         )
     return found
@@ -98,11 +104,25 @@ def release_here() -> Release:
 def delta_package() -> str:
     """Returns the Maven coordinates of the Delta Lake that fits the installed Spark and its Scala.
 
+    Of the same Delta Lake it is the patch release of the package delta-spark, if that is installed.
+
     Raises:
         UsageError: Delta Lake has no jars for it.
     """
-    name, version = release_here().delta
-    return f"io.delta:{name}_{scala_version()}:{version}"
+    name, known = release_here().delta
+    try:
+        installed = version("delta-spark")
+    except PackageNotFoundError:
+        installed = known
+    return f"io.delta:{name}_{scala_version()}:{installed if _minor(installed) == _minor(known) else known}"
+
+
+def connect_package() -> str | None:
+    """Returns the Maven coordinates of the server of Spark Connect; None: Spark has it, as from 4.0 on."""
+    jars = spark_jars()
+    if jars is not None and any(jars.glob("spark-connect_*.jar")):
+        return None
+    return f"org.apache.spark:spark-connect_{scala_version()}:{pyspark_version()}"
 
 
 def java_min() -> int:
@@ -159,9 +179,9 @@ def _fits(delta: str, spark: str) -> bool:
     return number == (4, 0) if spark == "4.0" else number >= _FIRST_WITH_SPARK_IN_NAME
 
 
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def _minor(number: str) -> str:
+    return ".".join(number.split(".")[:2])
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", _minor(version)))
+def _numbers(number: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", _minor(number)))

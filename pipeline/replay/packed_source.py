@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.trace.workers.tasks import evaluated, in_tasks
 
 # More tasks than cores, so that a large group delays few others.
 _TASKS_A_PARTITION = 4
-# About how long the replay of a group, that of a row, and the start of a task take (docs/SIZING.md).
+# About how long the replay of a group, that of a row, and the start of a task take (docs/FIGURES.md).
 _GROUP_US, _ROW_US, _TASK_US = 15_000.0, 0.5, 100_000.0
 
 

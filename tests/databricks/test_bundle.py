@@ -71,7 +71,7 @@ def test_the_task_that_fails_sends_the_alert(bundle: dict[str, Any], job: Any) -
     assert (findings.run_if.value, job.email_notifications) == ("ALL_DONE", None)
     assert str(audit.email_notifications.on_failure) == "${var.alert_recipients}"
     assert bundle["variables"]["alert_recipients"]["type"] == "complex"
-    assert "alert_recipients" in (ROOT / "docs" / "DATABRICKS.md").read_text()
+    assert "alert_recipients" in (ROOT / "docs" / "WHERE_TO_RUN.md").read_text()
 
 
 def test_groups_have_permissions_by_variables(job: Any) -> None:

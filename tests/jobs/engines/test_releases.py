@@ -3,12 +3,19 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from dispatch_audit.jobs.engines import releases
-from dispatch_audit.jobs.engines.releases import delta_package, require_fitting_delta, require_supported
+from dispatch_audit.jobs.engines.releases import (
+    connect_package,
+    delta_package,
+    require_fitting_delta,
+    require_supported,
+)
 from dispatch_audit.pipeline.errors import UsageError
 
 
@@ -23,9 +30,15 @@ def test_an_old_release_is_refused_by_its_name(version: str) -> None:
         require_supported(version)
 
 
-def here(monkeypatch: pytest.MonkeyPatch, spark: str, scala: str) -> None:
+def here(monkeypatch: pytest.MonkeyPatch, spark: str, scala: str, delta: str = "") -> None:
+    def installed(name: str) -> str:
+        if not delta:
+            raise PackageNotFoundError(name)
+        return delta
+
     monkeypatch.setattr(releases, "pyspark_version", lambda: spark)
     monkeypatch.setattr(releases, "scala_version", lambda: scala)
+    monkeypatch.setattr(releases, "version", installed)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +58,48 @@ def test_the_package_is_that_of_spark_and_scala(
     assert delta_package() == package
     # Ivy names a jar so.
     require_fitting_delta([f"/jars/{package.replace(':', '_', 1).replace(':', '-')}.jar"])
+
+
+@pytest.mark.parametrize(
+    ("spark", "scala", "installed", "package"),
+    [
+        ("3.5.7", "2.12", "3.3.3", "io.delta:delta-spark_2.12:3.3.3"),
+        ("3.5.7", "2.12", "4.4.0", "io.delta:delta-spark_2.12:3.3.2"),
+        ("4.2.0", "2.13", "4.4.1", "io.delta:delta-spark_4.2_2.13:4.4.1"),
+    ],
+)
+def test_an_installed_delta_spark_says_which_patch_release(
+    monkeypatch: pytest.MonkeyPatch, spark: str, scala: str, installed: str, package: str
+) -> None:
+    here(monkeypatch, spark, scala, installed)
+    assert delta_package() == package
+
+
+@pytest.mark.parametrize(
+    ("jar", "package"),
+    [
+        ("spark-core_2.12-3.5.7.jar", "org.apache.spark:spark-connect_2.12:3.5.7"),
+        ("spark-connect_2.13-4.0.1.jar", None),
+    ],
+)
+def test_the_server_of_spark_connect_is_fetched_where_spark_lacks_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jar: str, package: str | None
+) -> None:
+    here(monkeypatch, "3.5.7", "2.12")
+    monkeypatch.setattr(releases, "spark_jars", lambda: tmp_path)
+    (tmp_path / jar).touch()
+    assert connect_package() == package
+
+
+@pytest.mark.parametrize(("runtime", "taken"), [(None, False), ("16.4", True)])
+def test_a_spark_that_needs_distutils_is_taken_where_databricks_brings_it(
+    monkeypatch: pytest.MonkeyPatch, runtime: str | None, taken: bool
+) -> None:
+    monkeypatch.setattr(releases, "find_spec", lambda name: None)
+    if runtime:
+        monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", runtime)
+    with nullcontext() if taken else pytest.raises(UsageError, match=r"pip install setuptools, or use Python 3\.11$"):
+        require_supported("3.5.2")
 
 
 @pytest.mark.parametrize(
