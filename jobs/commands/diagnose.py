@@ -1,5 +1,6 @@
 """`dispatch-audit diagnose`: says from the statistics of a broker who holds a subscription up."""
 
+import sys
 from typing import Annotated, Final, Literal
 
 import typer
@@ -8,23 +9,25 @@ from dispatch_audit.jobs.api.diagnose import diagnose as run_diagnosis
 from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption
 from dispatch_audit.jobs.reports import console, parse_reports, write_report
 from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.errors import UsageError
 
 _FileFormat = Literal["text", "json", "html"]
 _FILE_FORMATS: Final[tuple[_FileFormat, ...]] = ("text", "json", "html")
 _INTERRUPTED: Final = "interrupted; nothing was diagnosed"
+_PIPE: Final = "pulsar-admin topics stats TOPIC | dispatch-audit diagnose"
 _KEPT: Final = "the diagnosis is on stdout"
 
 
 def diagnose(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="What `pulsar-admin topics stats` and `stats-internal` print, as pasted, of one moment or several; - "
-            "is standard input; a folder is one of record-stats.",
+            help="What `pulsar-admin topics stats` and `stats-internal` print, or metrics of a broker, as pasted, of "
+            "one moment or several; - or nothing is standard input; a folder is one of record-stats.",
             show_default=False,
         ),
-    ],
+    ] = None,
     version: Annotated[
         str | None,
         typer.Option(
@@ -70,7 +73,9 @@ def diagnose(
     """
     with errors_on_one_line(debug, log_format, _INTERRUPTED):
         reports = parse_reports(report or (), _FILE_FORMATS)
-        result = run_diagnosis(files, version=version, fail_on=fail_on, out=out, engine=engine, debug=debug)
+        if not files and sys.stdin.isatty():
+            raise UsageError("no file is named", f"pipe statistics into it: {_PIPE}; or name files with them")
+        result = run_diagnosis(files or ["-"], version=version, fail_on=fail_on, out=out, engine=engine, debug=debug)
         for one in reports:
             write_report(one.path, f"{result.report(one.format, show=show)}\n".encode(), kept=_KEPT)
         if report_format == "json":

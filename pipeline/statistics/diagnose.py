@@ -10,11 +10,16 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.statistics.clock import clock_of
 from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Diagnosis
 from dispatch_audit.pipeline.statistics.judgement import diagnosed, standing
+from dispatch_audit.pipeline.statistics.metrics import Metrics
 from dispatch_audit.pipeline.statistics.moments import histories
 from dispatch_audit.pipeline.statistics.pairing import Dump
 from dispatch_audit.pipeline.statistics.parse import topic_of
-from dispatch_audit.pipeline.statistics.reading.documents import Document, Walk, is_html
-from dispatch_audit.pipeline.statistics.reading.log_lines import sentences_of
+from dispatch_audit.pipeline.statistics.reading.documents import Document
+from dispatch_audit.pipeline.statistics.reading.log_lines import sentences_of, topic_in
+from dispatch_audit.pipeline.statistics.reading.repairs import readable
+from dispatch_audit.pipeline.statistics.reading.samples import series_in, series_of
+from dispatch_audit.pipeline.statistics.reading.text import is_html
+from dispatch_audit.pipeline.statistics.reading.walk import Walk
 from dispatch_audit.pipeline.statistics.recordings import Snapshots
 
 STANDARD_INPUT: Final = "standard input"
@@ -22,6 +27,10 @@ STANDARD_INPUT: Final = "standard input"
 
 _NAMED_MAX: Final = 3
 _WAY_OUT: Final = "pass what `pulsar-admin topics stats` or `stats-internal` prints, or a folder of record-stats"
+_NO_SUBSCRIPTION: Final = (
+    "pass metrics with labels topic and subscription (exposeTopicLevelMetricsInPrometheus=true in broker.conf), or "
+    "what `pulsar-admin topics stats` prints"
+)
 
 
 @dataclass(frozen=True)
@@ -110,18 +119,27 @@ def _dumps(one: Input, remarks: list[str], log: list[str]) -> Iterator[Dump]:
         raise TraceError(f"{one.name} is empty", _WAY_OUT)
     if is_html(one.text):
         raise TraceError(f"{one.name} is an HTML page, such as a proxy or a login answers with", _WAY_OUT)
-    walk, number, snapshots = Walk(one.text), 0, Snapshots()
+    walk, number, snapshots, metrics = readable(one.text), 0, Snapshots(), Metrics()
     for document in walk.documents():
         number += 1
         if document.kind == "row":
             snapshots.add(document.value)
+        elif document.kind == "samples":
+            for series in series_of(document.value, document.place.before):
+                metrics.add(series)
         else:
             yield _dump(document, one)
-    yield from (Dump(one.name, topic, clock, one.version) for topic, clock in snapshots.topics())
+    for series in series_in(one.text):
+        metrics.add(series)
+    moments = (*snapshots.topics(), *metrics.topics(PurePath(one.name).name, one.modified_ms))
+    yield from (Dump(one.name, topic, clock, one.version) for topic, clock in moments)
+    number += len(moments)
     lines = [] if number else list(sentences_of(one.text))
     log += lines
     if not number and not lines:
-        raise TraceError(_nothing_in(one, walk), _WAY_OUT)
+        if metrics.without_subscription:
+            raise TraceError(f"the metrics of {one.name} do not name subscriptions", _NO_SUBSCRIPTION)
+        raise TraceError(_nothing_in(one, walk), _way_out(one.text))
     if walk.cut_at is not None:
         remarks.append(f"{one.name} is cut off or no JSON from line {walk.cut_at:,} on: what is whole before counts")
 
@@ -133,7 +151,15 @@ def _nothing_in(one: Input, walk: Walk) -> str:
     return f"{one.name} holds {count(walk.objects, 'JSON object')} without statistics of topics{cut}"
 
 
+def _way_out(text: str) -> str:
+    """What to pass instead; the commands, if the text names a topic."""
+    topic = topic_in(text)
+    if topic is None:
+        return _WAY_OUT
+    return f"pass what this prints: pulsar-admin topics stats {topic}; pulsar-admin topics stats-internal {topic}"
+
+
 def _dump(document: Document, one: Input) -> Dump:
-    topic = topic_of(document.kind, document.value, document.topic, document.aggregated)
-    clock = clock_of(PurePath(one.name).name, document.before, one.modified_ms)
+    topic = topic_of(document.kind, document.value, document.place.topic, document.aggregated)
+    clock = clock_of(PurePath(one.name).name, document.place.before, one.modified_ms)
     return Dump(one.name, topic, clock, one.version)

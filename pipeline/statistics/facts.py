@@ -75,7 +75,12 @@ class SubscriptionFacts:
     @property
     def is_complete(self) -> bool:
         """Whether something may be said of all consumers."""
-        return not self.subscription.cut
+        return not self.subscription.cut and self.subscription.lists_consumers
+
+    @property
+    def number(self) -> int | None:
+        """How many consumers are connected, of Failover the active one; None: not known."""
+        return len(self.consumers) if self.is_complete else self.subscription.connected
 
     @cached_property
     def held(self) -> int | None:
@@ -109,6 +114,11 @@ class SubscriptionFacts:
         moving = min(held, _MOVING_MAX)
         return max((sub.replay or 0) + (self.unread or 0), rest if rest > moving else 0, 0)
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether entries wait, or consumers were pasted alone, so that nothing says whether some do."""
+        return bool(self.waiting) or (self.subscription.backlog is None and self.is_complete)
+
     @cached_property
     def last_ms(self) -> int:
         """The latest timestamp of the dump: it was taken then or later; 0: it has none."""
@@ -127,7 +137,9 @@ class SubscriptionFacts:
     @cached_property
     def last_sent_ms(self) -> int:
         """When a message was last sent; 0: not known."""
-        return max(self.subscription.last_sent_ms or 0, *(c.last_sent_ms or 0 for c in self.consumers), 0)
+        # Entries that are read and delayed set the time too, without being sent.
+        own = 0 if self.subscription.sent == 0 else self.subscription.last_sent_ms or 0
+        return max(own, *(c.last_sent_ms or 0 for c in self.consumers if c.sent != 0), 0)
 
     @cached_property
     def quiet_s(self) -> float | None:
@@ -163,9 +175,16 @@ class SubscriptionFacts:
     @cached_property
     def is_still(self) -> bool:
         """Whether it is proved that nothing is sent, and not for a moment only."""
-        if not self.is_complete or self.flows:
+        if self.subscription.cut or self.flows:
             return False
         return self._stood_still or (self.quiet_s is not None and self.quiet_s >= STILL_S)
+
+    @cached_property
+    def still_s(self) -> float | None:
+        """Seconds for which nothing was sent, at least; None: not known."""
+        between = self.movement.seconds if self._stood_still and self.movement is not None else None
+        known = [one for one in (between, self.quiet_s) if one is not None]
+        return max(known, default=None)
 
     def works(self, consumer: ConsumerStats) -> bool:
         """Whether a consumer is sent messages or acknowledges some, as far as the dump shows."""

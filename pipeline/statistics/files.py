@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ STDIN: Final = "-"
 _MANIFEST: Final = "trace.json"
 _SNAPSHOT: Final = b'"snapshot"'
 _GZIP: Final = b"\x1f\x8b"
+_TOPIC: Final = re.compile(r"(?:non-)?persistent://")
 _FILES_MAX: Final = 10_000
 
 
@@ -32,8 +34,12 @@ def inputs_of(paths: Sequence[str], stdin: BinaryIO) -> Iterator[Input]:
     """
     if paths.count(STDIN) > 1:
         raise UsageError("- is standard input, which can be read once", "pass it once")
-    for path in map(Path, paths):
-        if str(path) == STDIN:
+    for given in paths:
+        path = Path(given)
+        if _TOPIC.match(given):
+            commands = f"pulsar-admin topics stats {given} > stats.json; dispatch-audit diagnose stats.json"
+            raise UsageError(f"{given} is a topic and no file", f"write its statistics into one: {commands}")
+        if given == STDIN:
             data = _bounded(stdin, STANDARD_INPUT)
             yield Input(STANDARD_INPUT, decoded(data, STANDARD_INPUT), time.time_ns() // 1_000_000)
         elif path.is_dir():

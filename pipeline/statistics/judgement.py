@@ -3,7 +3,8 @@
 A single dump never proves a broken order, and its rates may be a minute old: what it leaves open is said to be open.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
@@ -14,28 +15,28 @@ from dispatch_audit.pipeline.contract.signs import SignName, sign_texts
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
+from dispatch_audit.pipeline.report.wording import moment
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
 from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts
+from dispatch_audit.pipeline.statistics.lacks import lacks
 from dispatch_audit.pipeline.statistics.model import KEY_SHARED, SubscriptionStats
 from dispatch_audit.pipeline.statistics.moments import History, StatisticsMoment
 from dispatch_audit.pipeline.statistics.movement import movement_of
 from dispatch_audit.pipeline.statistics.signs.all_signs import signs_of
 from dispatch_audit.pipeline.statistics.signs.sign import Found
 
-_NEEDED: Final = {
-    "msgBacklog": "backlog",
-    "msgInReplay": "replay",
-    "unackedMessages": "unacked",
-    "msgRateOut": "rate_out",
-    "keySharedMode": "mode",
-}
+_BEGIN_MIN: Final = 3
+_NEAR: Final = 20
+"""Moments before one that are looked at for what moved up to it."""
 _HOLD_UP_TOO: Final = ("blocked_without_unacknowledged", "draining_beyond_held")
+_STOPS_ALL: Final = ("subscription_limit", "look_ahead_limit")
+"""Signs that nobody is sent anything new: that something was sent seconds ago does not speak against them."""
 _HEADLINES: Final[Mapping[Answer, str]] = {
     "not_decidable": "nothing in the dumps says that messages are held up, or that they flow: poll again after 10 s",
     "flowing": "messages are sent; the backlog is {backlog}",
     "delivered": "what is left of the backlog, {backlog}, was sent and is not acknowledged yet, or is delayed",
     "no_consumer": "no consumer is connected, and {backlog} wait for one",
-    "idle": "nothing waits: the backlog is empty, and {connected} connected",
+    "idle": "nothing waits: the backlog is empty{connected}",
 }
 
 
@@ -52,17 +53,46 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
     last = history.moments[-1]
     release = version or last.version
     profile = None if release is None else _profile(release)
-    subscription = last.subscription
-    if subscription is None:
+    facts = _facts(history.moments, profile)
+    if facts is None:
         return Diagnosis(history, "not_decidable", _of_positions(last), (), None, ("topics stats",), release)
-    dispatcher = _dispatcher(subscription, profile)
-    facts = SubscriptionFacts(
-        subscription, last, movement_of(history.moments), limits_of(_settings(profile), looks_ahead=True), dispatcher
-    )
-    reasons = tuple(_reason(found, dispatcher, release) for found in signs_of(facts))
+    found = [_with_begin(one, history.moments, profile) for one in signs_of(facts)]
+    reasons = tuple(_reason(one, facts.dispatcher, release) for one in found)
     answer = _answer(facts, reasons)
     headline = _headline(answer, facts, reasons)
-    return Diagnosis(history, answer, headline, reasons, facts, tuple(_lacks(facts)), release)
+    return Diagnosis(history, answer, headline, reasons, facts, tuple(lacks(facts, history.topic)), release)
+
+
+def _facts(moments: Sequence[StatisticsMoment], profile: Profile | None) -> SubscriptionFacts | None:
+    """The facts at the last of some moments; None: it has positions only."""
+    subscription = moments[-1].subscription
+    if subscription is None:
+        return None
+    limits = limits_of(_settings(profile), looks_ahead=True)
+    return SubscriptionFacts(
+        subscription, moments[-1], movement_of(moments), limits, _dispatcher(subscription, profile)
+    )
+
+
+def _with_begin(found: Found, moments: Sequence[StatisticsMoment], profile: Profile | None) -> Found:
+    """The sign, with the first of many moments from which on it stands without a gap."""
+    if len(moments) < _BEGIN_MIN or sign_texts()[found.name].kind != "holds_up":
+        return found
+    begin = len(moments) - 1
+    while begin and _shows(found.name, moments[max(begin - _NEAR, 0) : begin], profile):
+        begin -= 1
+    at, before = moments[begin].clock, moments[begin - 1].clock
+    if not at.is_said:
+        return found
+    text = f"it stands in each dump from {moment((at.at_ms or 0) * 1000)} on"
+    if begin and before.is_said:
+        text += f", and not in that of {moment((before.at_ms or 0) * 1000)}"
+    return replace(found, since="; ".join(filter(None, (text, found.since))))
+
+
+def _shows(name: SignName, moments: Sequence[StatisticsMoment], profile: Profile | None) -> bool:
+    facts = _facts(moments, profile)
+    return facts is not None and any(one.name == name for one in signs_of(facts))
 
 
 def standing(diagnosis: Diagnosis) -> str:
@@ -147,12 +177,12 @@ def _bugs(name: SignName, dispatcher: Dispatcher | None, release: str | None) ->
 def _answer(facts: SubscriptionFacts, reasons: tuple[Reason, ...]) -> Answer:
     if any(reason.is_alarm and _holds_up(reason) for reason in reasons):
         return "held_up"
-    if not facts.is_complete:
+    if facts.subscription.cut:
         return "not_decidable"
     is_empty = facts.subscription.backlog == 0 and not facts.subscription.replay
-    if is_empty or not facts.consumers:
+    if is_empty or facts.number == 0:
         return "idle" if is_empty else "no_consumer"
-    if facts.flows:
+    if facts.flows and (facts.shows_flow or not any(reason.name in _STOPS_ALL for reason in reasons)):
         return "flowing"
     is_open = any(_holds_up(reason) for reason in reasons) or facts.waiting != 0
     return "not_decidable" if is_open else "delivered"
@@ -172,37 +202,10 @@ def _headline(answer: Answer, facts: SubscriptionFacts, reasons: tuple[Reason, .
         return f"the dumps are compatible with this{who}: {leading.title}"
     impossible = next((reason for reason in reasons if reason.is_alarm), None)
     but = f". But a counter cannot be: {impossible.title}" if impossible is not None else ""
-    if answer == "not_decidable" and not facts.is_complete:
+    if answer == "not_decidable" and facts.subscription.cut:
         flows = "some messages are sent, but " if facts.flows else ""
         return f"{flows}the dump is cut off, and what is whole of it does not say what holds messages up{but}"
-    connected = count(len(facts.consumers), "consumer") if facts.consumers else "no consumer"
+    number = facts.number
+    connected = "" if number is None else f", and {count(number, 'consumer') if number else 'no consumer'} connected"
     headline = _HEADLINES[answer].format(backlog=entries(facts.subscription.backlog or 0), connected=connected)
     return f"{headline}{but}"
-
-
-def _lacks(facts: SubscriptionFacts) -> Iterator[str]:
-    """What the dumps lack, as clauses."""
-    sub = facts.subscription
-    if sub.cut:
-        yield "the end of the dump, so nothing is said of all consumers"
-    if facts.moment.aggregated:
-        yield "the partitions (these are sums over them, which prove little): use partitioned-stats --per-partition"
-    if facts.cursor is None and not facts.moment.aggregated:
-        yield "stats-internal, which has positions and pending reads"
-    needed = {name: field for name, field in _NEEDED.items() if facts.is_key_shared or field != "mode"}
-    absent = [name for name, field in needed.items() if getattr(sub, field) is None]
-    if absent:
-        yield f"{', '.join(absent)} of the subscription"
-    if facts.consumers and facts.is_key_shared and facts.dispatcher != "recently_joined":
-        if all(c.draining_count is None for c in facts.consumers):
-            yield "drainingHashes, which brokers from 4.0 on report: whether hashes drain is not known"
-        elif any(c.draining is None for c in facts.consumers if c.draining_count):
-            yield "the list of drainingHashes"
-    of_consumers = {"availablePermits": "permits", "blockedConsumerOnUnackedMsgs": "blocked"}
-    absent = [name for name, field in of_consumers.items() if any(getattr(c, field) is None for c in facts.consumers)]
-    if absent:
-        yield f"{', '.join(absent)} of consumers"
-    if facts.movement is None:
-        yield "a second dump, which would show what moves"
-    if facts.moment.unreadable:
-        yield f"readable values of {', '.join(dict.fromkeys(facts.moment.unreadable))}"

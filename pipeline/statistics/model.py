@@ -67,6 +67,8 @@ class SubscriptionStats:
     Attributes:
         consumers: those that are whole in the document.
         cut: whether consumers or fields may be missing, because the document is cut off.
+        connected: how many consumers are connected, where `consumers` does not list them; None: it does, or not known.
+        lists_consumers: whether `consumers` has all of them, unless the document is cut off.
         after_mark_delete: the recently joined consumers by name, with the position at which each joined; None: not
             reported.
         throttled: reads that rate limits shortened or delayed, of all kinds.
@@ -80,6 +82,8 @@ class SubscriptionStats:
     out_of_order: bool | None = None
     consumers: tuple[ConsumerStats, ...] = ()
     cut: bool = False
+    connected: int | None = None
+    lists_consumers: bool = True
     backlog: int | None = None
     delayed: int | None = None
     replay: int | None = None
@@ -145,6 +149,7 @@ class Topic:
         subscriptions: by name.
         cursors: by name of the subscription.
         aggregated: whether the numbers are sums over partitions.
+        from_metrics: whether it comes from metrics, which have no types, and few fields of consumers.
         published: messages since the topic was loaded (`msgInCounter`); None: not reported.
         size: bytes in its ledgers (`storageSize`, `totalSize`); None: not reported.
         latest_ms: the latest time in what is no part of a subscription; 0: there is none.
@@ -156,6 +161,7 @@ class Topic:
     cursors: Mapping[str, CursorStats] = field(default_factory=dict)
     ledger: Ledger | None = None
     aggregated: bool = False
+    from_metrics: bool = False
     published: int | None = None
     size: int | None = None
     latest_ms: int = 0

@@ -121,6 +121,10 @@ def _sent(
     earlier: SubscriptionStats, later: SubscriptionStats, both: dict[tuple[str | None, ...], Moved]
 ) -> int | None:
     """The messages that were sent, also to consumers that only one dump has."""
+    if not (earlier.lists_consumers and later.lists_consumers):
+        sent = _difference(earlier.sent, later.sent)
+        # A counter that falls begins anew, with the topic.
+        return sent if sent is not None and sent >= 0 else None
     if earlier.cut or later.cut or any(moved.sent is None for moved in both.values()):
         return None
     newcomers = sum(c.sent or 0 for c in later.consumers if c.identity not in both)

@@ -106,6 +106,9 @@ def _is_of(dump: Dump, group: Group) -> bool:
     """Whether statistics are known to be of a topic."""
     if any(one.topic.aggregated != dump.topic.aggregated for one in group.stats):
         return False
+    # Their consumers have other names, so that they show no movement from one to the other.
+    if any(one.topic.from_metrics != dump.topic.from_metrics for one in group.stats):
+        return False
     if dump.topic.topic and group.topic:
         return dump.topic.topic == group.topic
     return any(one.topic == dump.topic or one.connections & dump.connections for one in group.stats)

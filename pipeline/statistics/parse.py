@@ -116,7 +116,15 @@ def topic_of(kind: str, value: Json, topic: str | None, aggregated: bool) -> Top
         latest_ms = max(read.moment(value, name) or 0 for name in _OF_TOPIC)
         published, size = read.integer(value, "msgInCounter"), read.integer(value, "storageSize")
         unreadable = tuple(read.unreadable)
-        return Topic(topic, subscriptions, {}, None, aggregated, published, size, latest_ms, unreadable)
+        return Topic(
+            topic,
+            subscriptions,
+            aggregated=aggregated,
+            published=published,
+            size=size,
+            latest_ms=latest_ms,
+            unreadable=unreadable,
+        )
     cursors = {
         name: cursor_of(read, one)
         for name, one in value["cursors"].items()
@@ -126,8 +134,15 @@ def topic_of(kind: str, value: Json, topic: str | None, aggregated: bool) -> Top
     return Topic(topic, cursors=cursors, ledger=ledger, size=size, unreadable=tuple(read.unreadable))
 
 
-def subscription_of(read: Reader, name: str, found: Json) -> SubscriptionStats:
-    """Returns one subscription."""
+def subscription_of(read: Reader, name: str, found: Json, connected: int | None = None) -> SubscriptionStats:
+    """Returns one subscription.
+
+    Args:
+        read: notes what it cannot read.
+        name: of the subscription.
+        found: the object.
+        connected: how many consumers are connected, if the object does not list them; None: not known.
+    """
     consumers = found.get("consumers")
     listed = consumers if isinstance(consumers, list) else []
     mode = read.text(found, "keySharedMode")
@@ -145,6 +160,8 @@ def subscription_of(read: Reader, name: str, found: Json) -> SubscriptionStats:
             if isinstance(one, dict) and _is_usable(one)
         ),
         cut=isinstance(found, CutDict),
+        connected=connected,
+        lists_consumers=isinstance(consumers, list),
         backlog=read.integer(found, "msgBacklog"),
         delayed=read.integer(found, "msgDelayed"),
         replay=read.integer(found, "msgInReplay"),

@@ -1,6 +1,7 @@
 """The command `diagnose`: its exit codes, its outputs, and that bad input is one line."""
 
 import gzip
+import io
 import json
 import subprocess
 import sys
@@ -44,6 +45,28 @@ def test_the_program_answers_what_stands_on_standard_input() -> None:
     assert " UTC (when it was read)" in done.stdout
     assert "cannot prove that the order of a key was broken" in done.stdout
     assert done.stderr == ""
+
+
+def test_standard_input_needs_no_name(run_cli: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    (pasted,) = (REPORTS / "24418-negative-permits").glob("stats-2*.json")
+    for arguments in ((), ("-",)):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(pasted.read_bytes())))
+        assert "c1 has -420" in run_cli("diagnose", *arguments)[1]
+
+
+def test_a_terminal_is_told_what_to_pipe(run_cli: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    code, _, err = run_cli("diagnose")
+
+    assert code == 2
+    assert "pulsar-admin topics stats TOPIC | dispatch-audit diagnose" in err
+
+
+def test_a_topic_is_no_file(run_cli: RunCli) -> None:
+    code, _, err = run_cli("diagnose", "persistent://public/default/orders")
+
+    assert code == 2
+    assert "pulsar-admin topics stats persistent://public/default/orders > stats.json" in err
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [([], 0), (["--fail-on", "compatible"], 1), (["--fail-on", "never"], 0)])

@@ -10,11 +10,12 @@ import pytest
 from dumps import LAST_MS, Json, consumer, internal, stats
 from test_states_of_a_broker import ROOT, STATES
 
-from dispatch_audit.pipeline.statistics.diagnose import Input, Result, diagnose
+from dispatch_audit.pipeline.statistics.diagnose import STANDARD_INPUT, Input, Result, diagnose
 
 RunCli = Callable[..., tuple[int, str, str]]
 REPORTS = Path(__file__).resolve().parents[2] / "data" / "statistics"
-PASTED = sorted(path.name for path in REPORTS.iterdir())
+PASTED = Path(__file__).resolve().parents[1] / "data" / "pasted"
+REPORTED = sorted(path.name for path in REPORTS.iterdir())
 AGES = {"fresh": 1_900_000_000_000, "old": 1_000_000_000_000, "none": None}
 
 
@@ -68,7 +69,7 @@ def test_the_order_in_which_dumps_are_passed_changes_nothing(state: str) -> None
     assert said(named(texts[::-1], names)) == said(named(texts, names))
 
 
-@pytest.mark.parametrize("report", PASTED)
+@pytest.mark.parametrize("report", REPORTED)
 def test_copies_and_touched_files_get_the_answer_of_the_original(report: str, run_cli: RunCli, tmp_path: Path) -> None:
     def answer(*files: Path) -> tuple[str, list[tuple[object, ...]]]:
         (diagnosis,) = json.loads(run_cli("diagnose", *files, "--format", "json")[1])["diagnoses"]
@@ -84,6 +85,27 @@ def test_copies_and_touched_files_get_the_answer_of_the_original(report: str, ru
 
     assert answer(*copies) == fresh
     assert [one[:2] for one in answer(*originals)[1]] == [one[:2] for one in fresh[1]]
+
+
+TEXTS = {
+    **{name: sorted((REPORTS / name).iterdir()) for name in REPORTED},
+    **{path.name: [path] for path in (PASTED / name for name in json.loads((PASTED / "expect.json").read_text()))},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_report_is_about_the_same_cause_and_consumers_under_any_name(name: str) -> None:
+    texts = [path.read_text() for path in TEXTS[name]]
+    kinds = {
+        "with a time": [f"{path.stem}-{2_000_000_000 + 10 * at}.json" for at, path in enumerate(TEXTS[name])],
+        "without": [f"{at}.txt" for at in range(len(texts))],
+        "standard input": [STANDARD_INPUT],
+    }
+    results = {kind: named(["\n".join(texts)] if len(names) == 1 else texts, names) for kind, names in kinds.items()}
+    causes = {kind: [(one[0], one[1]) for one in said(result)][:1] for kind, result in results.items()}
+
+    assert causes["with a time"] == causes["without"] == causes["standard input"]
+    assert results["without"].log == results["standard input"].log
 
 
 @pytest.mark.parametrize("names", [("stats.json", "stats2.json"), ("stats-1.json", "stats-2.json"), ("b", "a")])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pprint import pformat
 
 import pytest
 from dumps import Json, consumer, diagnosis_of, draining, internal, result_of, signs, stats
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.statistics.diagnose import Input, Result, diagnose
 from dispatch_audit.pipeline.statistics.diagnosis import Diagnosis
-from dispatch_audit.pipeline.statistics.reading.documents import Walk
 from dispatch_audit.pipeline.statistics.reading.text import decoded
+from dispatch_audit.pipeline.statistics.reading.walk import Walk
 from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES
 
 HELD = stats(consumer("c1", unackedMessages=30, **draining(2, 7, 5)), consumer("c2"), msgInReplay=30, msgBacklog=60)
@@ -24,6 +25,11 @@ TOPIC = "persistent://public/default/orders-partition-3"
 
 def each_line(prefix: Callable[[int], str]) -> str:
     return "\n".join(prefix(number) + line for number, line in enumerate(TEXT.split("\n")))
+
+
+def wrapped(text: str, width: int) -> str:
+    """A text as a terminal shows it, and as it is copied from there."""
+    return "\n".join(line[at : at + width] for line in text.split("\n") for at in range(0, max(len(line), 1), width))
 
 
 PASTED = {
@@ -43,6 +49,19 @@ PASTED = {
     "broker-stats": json.dumps({"public/default": {"0x0_0xf": {"persistent": {TOPIC: HELD}}}}),
     "its subscriptions": json.dumps(HELD["subscriptions"]),
     "one subscription": f'"ks" : {json.dumps(HELD["subscriptions"]["ks"], indent=2)},',
+    "a topic and its statistics": f'"{TOPIC}": {TEXT},',
+    "its name and one subscription": f'"ks" : {json.dumps(HELD["subscriptions"]["ks"], indent=2)},',
+    "entries of jq": json.dumps([{"key": "ks", "value": HELD["subscriptions"]["ks"]}]),
+    "a list of topics": json.dumps([{"topic": TOPIC, "stats": HELD}]),
+    "a path of the API": f"$ curl -s localhost:8080/admin/v2/{TOPIC.replace('://', '/')}/stats\n{TEXT}",
+    "from the middle on": TEXT[TEXT.index('"msgBacklog"') :],
+    "a narrow terminal": wrapped(TEXT, 37),
+    "a terminal, compact": wrapped(json.dumps(HELD), 80),
+    "typographic quotes": "".join("\u201c\u201d"[at % 2] + part for at, part in enumerate(TEXT.split('"')))[1:],
+    "Python": repr(HELD),
+    "Python, printed prettily": pformat(HELD),
+    "JSON within JSON": json.dumps({"log": TEXT}),
+    "entities": TEXT.replace('"', "&quot;"),
     "numbers as text": json.dumps(HELD).replace(": 30,", ': "30",').replace("false", '"false"'),
 }
 
@@ -55,9 +74,60 @@ def test_the_answer_does_not_depend_on_how_it_was_pasted(text: str) -> None:
     assert [reason.shown for reason in pasted.reasons] == [reason.shown for reason in plain.reasons]
 
 
-@pytest.mark.parametrize("name", ["a prompt", "a map of topics", "partitions", "broker-stats"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a prompt",
+        "a map of topics",
+        "partitions",
+        "broker-stats",
+        "a topic and its statistics",
+        "a list of topics",
+        "a path of the API",
+    ],
+)
 def test_the_topic_is_the_one_that_a_key_or_command_names(name: str) -> None:
     assert diagnosis_of(PASTED[name]).history.topic == TOPIC
+
+
+CONSUMERS = HELD["subscriptions"]["ks"]["consumers"]
+PIECES = {
+    "the list": json.dumps(CONSUMERS, indent=2),
+    "its member": f'"consumers" : {json.dumps(CONSUMERS, indent=2)}',
+    "one a line": "\n".join(map(json.dumps, CONSUMERS)),
+    "after its command": f"$ pulsar-admin topics stats {TOPIC}|jq .subscriptions.ks.consumers\n{json.dumps(CONSUMERS)}",
+}
+
+
+@pytest.mark.parametrize("text", PIECES.values(), ids=PIECES.keys())
+def test_consumers_alone_say_who_and_not_whether_entries_wait(text: str) -> None:
+    diagnosis = diagnosis_of(text)
+
+    assert (diagnosis.answer, signs(diagnosis)) == ("not_decidable", {"draining_holds_others": "compatible"})
+    assert diagnosis.reasons[0].consumers == ("c1",)
+    assert any("msgBacklog" in lack for lack in diagnosis.lacks)
+
+
+def test_a_command_names_the_subscription_of_what_its_filter_left() -> None:
+    history = diagnosis_of(PIECES["after its command"]).history
+    assert (history.topic, history.subscription) == (TOPIC, "ks")
+
+
+def test_counters_without_consumers_say_what_waits_and_how_to_see_who() -> None:
+    counters = {name: value for name, value in HELD["subscriptions"]["ks"].items() if name != "consumers"}
+    for text in (json.dumps(counters), json.dumps(counters, indent=2)[1:-1]):
+        diagnosis = diagnosis_of(text)
+
+        assert (diagnosis.answer, signs(diagnosis)) == ("not_decidable", {"nothing_moves": "compatible"})
+        assert "30 entries wait at least" in diagnosis.reasons[0].shown
+        assert any("pulsar-admin topics stats" in lack for lack in diagnosis.lacks)
+
+
+def test_a_text_that_cannot_be_read_gets_the_commands_for_its_topic() -> None:
+    with pytest.raises(TraceError) as error:
+        result_of(f"TopicStats(msgRateIn=0.0, subscriptions=...) of {TOPIC}.")
+
+    assert str(error.value).endswith(f"pulsar-admin topics stats {TOPIC}; pulsar-admin topics stats-internal {TOPIC}")
 
 
 def test_one_file_may_hold_statistics_and_internal_statistics() -> None:
@@ -235,7 +305,7 @@ def test_partitions_are_handed_on_one_by_one() -> None:
     documents = Walk(f'{{"partitions": {partitions}').documents()
 
     # What follows is not read yet.
-    assert next(documents).topic == TOPIC
+    assert next(documents).place.topic == TOPIC
 
 
 def test_a_poll_of_a_namespace_is_read_by_the_lines_before_each_document() -> None:

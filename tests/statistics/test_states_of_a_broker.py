@@ -61,6 +61,27 @@ def test_one_dump_names_the_same_cause(name: str, number: int) -> None:
     assert first.certainty == "proved" or first.decide
 
 
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("name", STATES)
+def test_topics_stats_alone_is_right_or_says_what_decides(name: str, number: int) -> None:
+    expected = json.loads((ROOT / name / "expect.json").read_text())
+    text = (ROOT / name / f"stats-{number}.json").read_text()
+    (diagnosis,) = diagnose([Input(f"stats-{expected['taken_ms'][number - 1]}.json", text)], "4.2.4").diagnoses
+    right = SIGNS.get(expected["cause"])
+
+    assert any("stats-internal" in lack for lack in diagnosis.lacks)
+    if right is None:
+        assert not diagnosis.is_alarm
+    elif diagnosis.answer in ("held_up", "not_decidable"):
+        assert diagnosis.reasons[0].name == right
+        assert list(diagnosis.reasons[0].consumers) == expected["held_up_by"]
+        assert diagnosis.answer == "held_up" or diagnosis.reasons[0].decide
+    else:
+        # Something was sent in the last seconds, and who waits is named beside it.
+        assert (diagnosis.answer, expected["flows"]) == ("flowing", "some")
+        assert right in found_in(diagnosis)
+
+
 @pytest.mark.parametrize("numbers", [(1,), (2,), (1, 2)])
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_subscription_raises_no_alarm(name: str, numbers: tuple[int, ...]) -> None:

@@ -62,7 +62,7 @@ def facts_of(facts: SubscriptionFacts) -> dict[str, Any]:
     return {
         "type": sub.type,
         "mode": sub.mode,
-        "complete": facts.is_complete,
+        "complete": not facts.subscription.cut,
         "msg_backlog": sub.backlog,
         "msg_in_replay": sub.replay,
         "msg_delayed": sub.delayed,

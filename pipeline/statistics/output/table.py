@@ -91,7 +91,7 @@ def _row(diagnosis: Diagnosis, now_us: int) -> dict[str, Any]:
         }
     if facts is not None:
         row |= {
-            "consumers_connected": len(facts.consumers) if facts.is_complete else None,
+            "consumers_connected": facts.number,
             "msg_backlog": facts.subscription.backlog,
             "msg_in_replay": facts.subscription.replay,
             "unacked_messages": facts.subscription.unacked,

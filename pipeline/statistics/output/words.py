@@ -91,9 +91,9 @@ def _limit(facts: SubscriptionFacts) -> str:
 
 def look_ahead_limit(facts: SubscriptionFacts) -> int | None:
     """Returns the look-ahead limit of the release by default; None: there is none, or it depends on what is cut off."""
-    if facts.dispatcher == "recently_joined" or not facts.is_key_shared or not facts.consumers or not facts.is_complete:
+    if facts.dispatcher == "recently_joined" or not facts.is_key_shared or not facts.number:
         return None
-    return facts.limits.look_ahead(len(facts.consumers))
+    return facts.limits.look_ahead(facts.number)
 
 
 def reads(facts: SubscriptionFacts) -> str:
@@ -186,8 +186,10 @@ def about(diagnosis: Diagnosis) -> str:
     kind = "" if facts.is_key_shared else sub.type or ""
     modes = [kind, sub.mode or "", "out of order allowed" if sub.out_of_order else ""]
     mode = f" ({', '.join(filter(None, modes))})" if any(modes) else ""
-    at_least = "at least " if not facts.is_complete else ""
-    return f"{sub.name}{mode}, {at_least}{count(len(sub.consumers), 'consumer')}"
+    at_least = "at least " if sub.cut else ""
+    number = len(sub.consumers) if sub.lists_consumers else sub.connected
+    connected = "consumers not listed" if number is None else f"{at_least}{count(number, 'consumer')}"
+    return f"{sub.name}{mode}, {connected}"
 
 
 def said_of(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:

@@ -51,7 +51,7 @@ LINE_SIGNS: Final = (
         "its receiver queue holds messages that the application does not take: look at a thread dump of it",
     ),
     LineSign(
-        re.compile(r"(\d+) messages (?:have timed-out|will be re-delivered)"),
+        re.compile(r"(?<!\d)(\d{1,19}) messages (?:have timed-out|will be re-delivered)"),
         "number",
         "the acknowledgement timeout of the client sends messages again: the application takes longer than the timeout",
     ),
@@ -69,6 +69,12 @@ LINE_SIGNS: Final = (
 """All kinds of lines that are known, each with what it means."""
 
 
+def topic_in(text: str) -> str | None:
+    """The first topic that a text names; None: it names none."""
+    found = _TOPIC.search(text)
+    return None if found is None else found[0].rstrip(".")
+
+
 def sentences_of(text: str) -> Iterator[str]:
     """Yields what known lines of a log mean, a sentence for each kind, and then the command that says more."""
     found = False
@@ -82,6 +88,5 @@ def sentences_of(text: str) -> Iterator[str]:
         about = f" ({sign.about} {', '.join(named[:_NAMED_MAX])}{more})" if named else ""
         yield f"{count(len(matches), 'line')}{about}: {sign.means}"
     if found:
-        topic = _TOPIC.search(text)
-        name = topic[0] if topic else "TOPIC"
+        name = topic_in(text) or "TOPIC"
         yield f"counters decide: pulsar-admin topics stats {name}; pulsar-admin topics stats-internal {name}"

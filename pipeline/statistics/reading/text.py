@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.errors import TraceError
 BYTES_MAX: Final = 512 << 20
 """The largest input that is read; it bounds the memory."""
 
+_HTML: Final = re.compile(r"\s*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MEMBER: Final = re.compile(r'^(?P<prefix>[^"{}]*?)\s*"[A-Za-z][\w.:/-]*"\s*:')
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LINES: Final = 400
@@ -48,6 +49,11 @@ def too_large(name: str) -> TraceError:
     return TraceError(f"{name} is larger than {BYTES_MAX >> 20} MB, which is the limit", way_out)
 
 
+def is_html(text: str) -> bool:
+    """Whether a text is a page, such as a proxy answers with."""
+    return _HTML.match(text[:200]) is not None
+
+
 def without_prefixes(text: str) -> str:
     """Returns a text without the prefix of its lines, colours of a terminal, and spaces that JSON does not know."""
     if "\x1b" in text:
@@ -66,10 +72,12 @@ def _prefix_of(text: str) -> re.Pattern[str] | None:
     start = max(text.find("{"), 0)
     lines = text[start : start + 64 * _LINES].split("\n")[1:_LINES]
     matches = [match["prefix"].rstrip() for line in lines if (match := _MEMBER.match(line))]
-    shapes = Counter(re.sub(r"\d+", "0", prefix) for prefix in matches)
+    # Another document may have none. What ends with a comma is the value of the member before, on a line of its own.
+    prefixes = [prefix for prefix in matches if prefix and not prefix.endswith(",")]
+    shapes = Counter(re.sub(r"\d+", "0", prefix) for prefix in prefixes)
     if not shapes:
         return None
     shape, number = shapes.most_common(1)[0]
-    if not shape or number < _MEMBERS_MIN or number < _SHARE_MIN * len(matches):
+    if number < _MEMBERS_MIN or number < _SHARE_MIN * len(prefixes):
         return None
     return re.compile("^" + r"\d+".join(map(re.escape, shape.split("0"))))

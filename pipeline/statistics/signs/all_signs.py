@@ -2,7 +2,8 @@
 
 from dispatch_audit.pipeline.contract.signs import sign_texts
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
+from dispatch_audit.pipeline.report.wording import duration
+from dispatch_audit.pipeline.statistics.facts import HANGS_S, SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.signs.of_consumers import of_consumers
 from dispatch_audit.pipeline.statistics.signs.of_reads import of_reads
 from dispatch_audit.pipeline.statistics.signs.of_subscriptions import of_subscriptions
@@ -12,7 +13,7 @@ from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES, Found, ce
 def signs_of(facts: SubscriptionFacts) -> tuple[Found, ...]:
     """Returns what was found: what is proved first, then in the order of the catalogue."""
     found = list(of_consumers(facts))
-    if facts.is_complete:
+    if not facts.subscription.cut:
         found += of_subscriptions(facts)
         # A read that does not take place explains nothing where something else does.
         if not any(sign_texts()[one.name].kind == "holds_up" for one in found):
@@ -28,6 +29,8 @@ def _of_nothing_else(facts: SubscriptionFacts) -> list[Found]:
     """The sign to report if no other says why entries are not sent, or not acknowledged."""
     if facts.shows_flow:
         return []
+    if facts.waiting and not facts.subscription.lists_consumers and facts.number != 0:
+        return [_of_no_consumer_that_is_listed(facts)]
     free = [c for c in facts.consumers if can_take(c)]
     if facts.waiting and free:
         shown = f"{entries(facts.waiting)} wait at least, {names(free)} could take messages"
@@ -41,6 +44,16 @@ def _of_nothing_else(facts: SubscriptionFacts) -> list[Found]:
         # It may work on what it holds, which no dump shows.
         return [Found("not_acknowledging", "compatible", named(idle[:3]), shown, since(idle[0], facts))]
     return []
+
+
+def _of_no_consumer_that_is_listed(facts: SubscriptionFacts) -> Found:
+    """That nothing is sent, from counters of the subscription alone; which consumers have permits is not known."""
+    still = facts.still_s
+    shown = f"{entries(facts.waiting or 0)} wait at least"
+    shown += f", {count(facts.number, 'consumer')} are connected" if facts.number else ""
+    shown += f", nothing was sent for {duration(still)} or longer" if still is not None else ", nothing is sent"
+    proved = bool(facts.number) and facts.is_still and still is not None and still >= HANGS_S
+    return Found("nothing_moves", certainty(proved), (), shown, since(None, facts))
 
 
 def _grows(facts: SubscriptionFacts) -> bool:

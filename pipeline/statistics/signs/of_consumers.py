@@ -51,11 +51,12 @@ def _draining(facts: SubscriptionFacts) -> Iterator[Found]:
         proved = any(facts.rests(c) for c in stale)
         yield Found("draining_beyond_held", certainty(proved), named(stale), shown, since(first, facts))
     holders = [c for c in holders if c not in stale]
-    refused = [c for c in holders if _attempts(c) and facts.subscription.replay]
+    replay = facts.subscription.replay
+    refused = [c for c in holders if _attempts(c) and (replay or (replay is None and facts.may_wait))]
     if refused:
         yield Found(
             "draining_holds_others",
-            certainty(any(facts.rests(c) or facts.refuses_still(c) for c in refused)),
+            certainty(bool(replay) and any(facts.rests(c) or facts.refuses_still(c) for c in refused)),
             named(refused),
             _draining_shown(refused, facts),
             since(refused[0], facts),
@@ -70,7 +71,12 @@ def _draining_shown(holders: list[ConsumerStats], facts: SubscriptionFacts) -> s
     ]
     others = [c for c in facts.consumers if c not in holders and can_take(c)]
     free = f"; {names(others)} could take messages" if others else ""
-    return f"{'; '.join(parts)}; {entries(facts.subscription.replay or 0)} wait in replay{free}"
+    return f"{'; '.join(parts)}{_in_replay(facts)}{free}"
+
+
+def _in_replay(facts: SubscriptionFacts) -> str:
+    replay = facts.subscription.replay
+    return "" if replay is None else f"; {entries(replay)} wait in replay"
 
 
 def _attempts(consumer: ConsumerStats) -> int:
@@ -80,7 +86,7 @@ def _attempts(consumer: ConsumerStats) -> int:
 def _permits(facts: SubscriptionFacts) -> Iterator[Found]:
     """Consumers without permits that hold nothing: their clients owe permits."""
     # Of Failover and Exclusive old releases do not count what is held.
-    if not facts.waiting or facts.has_one_receiver:
+    if not facts.may_wait or facts.has_one_receiver:
         return
     # A batch takes permits below 0, and its acknowledgement comes after the permits for it.
     owing = [c for c in facts.consumers if c.permits is not None and c.permits <= 0 and c.unacked == 0]
@@ -91,23 +97,25 @@ def _permits(facts: SubscriptionFacts) -> Iterator[Found]:
     more = f" and {len(owing) - 3:,} more" if len(owing) > 3 else ""
     below = "" if (owing[0].permits or 0) == 0 else "negative: "
     shown = f"availablePermits are {below or 'used up: '}{each}{more}, with nothing unacknowledged"
-    proved = any(facts.rests(c) for c in owing)
+    proved = bool(facts.waiting) and any(facts.rests(c) for c in owing)
     yield Found("permits_not_returned", certainty(proved), named(owing), shown, since(owing[0], facts))
 
 
 def _hangs(facts: SubscriptionFacts) -> Iterator[Found]:
     """Consumers with a full queue that acknowledge nothing, while others could take messages and entries wait."""
-    if not facts.subscription.replay or not any(map(can_take, facts.consumers)):
+    replay = facts.subscription.replay
+    # Releases before 2.11 do not report replay.
+    if not (replay or (replay is None and facts.may_wait)) or not any(map(can_take, facts.consumers)):
         return
     full = [c for c in facts.consumers if c.permits is not None and c.permits <= 0 and (c.unacked or 0) > 0]
     full = sorted((c for c in full if not facts.works(c) and not c.blocked), key=lambda c: -(c.unacked or 0))
     if full:
         first = full[0]
         shown = (
-            f"{names(full)}: {first.permits:,} permits, {count(first.unacked or 0, 'unacknowledged message')}; "
-            f"{entries(facts.subscription.replay)} wait in replay"
+            f"{names(full)}: {first.permits:,} permits, {count(first.unacked or 0, 'unacknowledged message')}"
+            f"{_in_replay(facts)}"
         )
-        proved = any(facts.hangs(c) for c in full)
+        proved = bool(replay) and any(facts.hangs(c) for c in full)
         yield Found("hangs", certainty(proved), named(full), shown, since(first, facts))
 
 

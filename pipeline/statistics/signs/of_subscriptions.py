@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.statistics.facts import SubscriptionFacts, can_take
+from dispatch_audit.pipeline.statistics.facts import HANGS_S, SubscriptionFacts, can_take
 from dispatch_audit.pipeline.statistics.model import STICKY, ConsumerStats
 from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, named, names, since
 
@@ -40,7 +40,7 @@ def _limit(facts: SubscriptionFacts) -> Iterator[Found]:
 
 
 def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
-    sub, number = facts.subscription, len(facts.consumers)
+    sub, number = facts.subscription, facts.number
     # 3.x and the classic dispatcher have no such limit.
     if facts.dispatcher == "recently_joined" or not facts.is_key_shared or not number or sub.replay is None:
         return
@@ -52,10 +52,11 @@ def _look_ahead(facts: SubscriptionFacts) -> Iterator[Found]:
     shown += f"; {_with_unacked(slow)} cannot be sent more" if slow and not can_take(slow[0]) else ""
     free = [c for c in facts.consumers if can_take(c)]
     shown += f"; {names(free)} could take messages" if free else ""
-    # A leave may take replay above its limit for a moment, while messages flow on.
-    yield Found(
-        "look_ahead_limit", certainty(facts.is_still), named(slow[:3]), shown, since(slow[0] if slow else None, facts)
-    )
+    # A leave may take replay above its limit for a moment, while messages flow on. Metrics do not say a type; only keys
+    # keep replay from a consumer that could take it.
+    is_ordered = sub.type is not None or bool(free) or (facts.still_s or 0) >= HANGS_S
+    proved = facts.is_still and is_ordered
+    yield Found("look_ahead_limit", certainty(proved), named(slow[:3]), shown, since(slow[0] if slow else None, facts))
 
 
 def _slowest(facts: SubscriptionFacts) -> list[ConsumerStats]:
