@@ -10,6 +10,7 @@ from local_replay import Episode, recorded_logs, replayed_logs, replayed_recordi
 from oracle import Drained, drained, membership_changes, oracle_rows
 from recorded import ALL, RECORDINGS, of_each
 
+from dispatch_audit.pipeline.contract.rules import CLIENT_RULES
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 # Of the draining dispatcher, without resets.
@@ -48,7 +49,7 @@ LABELS = {
 }
 OVERTAKING = ("redelivery_order", "replay_overtaken")
 # Facts outside of the contract, which the labels do not name.
-UNLABELLED = ("cumulative_ack", "foreign_ack")
+UNLABELLED = ("cumulative_ack", "foreign_ack", *CLIENT_RULES)
 # The flaws behind what is broken in the recordings, and how many findings each explains.
 FLAWS: dict[str, dict[tuple[str, tuple[str, ...]], int]] = {
     "crash-1-3.3.2": {("early_duplicate", ("F10",)): 57},

@@ -49,3 +49,24 @@ def test_an_entry_that_is_never_sent_may_have_been_rejected() -> None:
     found = _found(log)
     assert found["replay_overtaken", "not_provable"] == 2
     assert found["replay_overtaken", "violation"] == 1
+
+
+def _passed(mark_delete: str) -> Counter[tuple[str, str]]:
+    """Entry 1:1 is never sent, later ones of its key are, and a snapshot three seconds later shows mark-delete."""
+    log = Log()
+    say(log, **NO_RATES)
+    log.join(1)
+    log.flow(1, 1_000)
+    for entry in range(5):
+        log.publish(entry, LOW)
+        if entry != 1:
+            log.dispatch(1, entry, LOW, count=0)
+            log.ack(1, entry)
+    log.now_us += 3_000_000
+    log.stats(mark_delete)
+    return _found(log)
+
+
+def test_mark_delete_that_stays_in_front_of_an_entry_shows_that_no_filter_rejected_it() -> None:
+    assert _passed("1:0")["replay_overtaken", "violation"] == 3
+    assert _passed("1:4")["replay_overtaken", "violation"] == 0

@@ -3,7 +3,7 @@
 A rejected entry is acknowledged by the broker itself and sent to nobody; one that is put off comes later with a higher
 redelivery count. Where a trace says that filters are in force, nothing is proven of order and of stalls. Where it does
 not say so, an entry that later ones of its hash passed and that is never sent, or is first sent with a count that no
-row raised, shows that one may be.
+row raised, shows that one may be; not so if mark-delete stays in front of it.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, chosen
-from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen
+from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
@@ -83,16 +83,27 @@ def perhaps_rejected(context: FindingContext) -> set[Position]:
     unpermitted = findings.permitted == NOT_PERMITTED
     long_ago = findings.ts_us <= context.found.membership.released.ts_us - READ_US
     passed = chosen(findings, np.isin(findings.rule, OVERTAKING) & unpermitted & long_ago)
-    others = set(zip(passed.other_ledger.tolist(), passed.other_entry.tolist(), strict=True))
+    others = dict(zip(_positions(passed.other_ledger, passed.other_entry), passed.ts_us.tolist(), strict=True))
     if not others:
-        return others
+        return set()
     entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
-    unsent = (entries["ledger"] != UNKNOWN) & (entries["times_sent"] == 0) & (entries["marks"] & Mark.WAITING != 0)
-    return others & set(zip(entries["ledger"][unsent].tolist(), entries["entry"][unsent].tolist(), strict=True))
+    used = entries[entries["ledger"] != UNKNOWN]
+    unsent = used[(used["times_sent"] == 0) & (used["marks"] & Mark.WAITING != 0)]
+    rejected = others.keys() & set(_positions(unsent["ledger"], unsent["entry"]))
+    kept = used[used["marks"] & Mark.ACKED == 0]
+    lowest = min(_positions(kept["ledger"], kept["entry"]), default=None)
+    if lowest in rejected and common_of(context.found.dispatcher.seen)["shown_ts"] > others[lowest] + READ_US:
+        # A snapshot shows mark-delete in front of it, and the broker acknowledges what a filter rejects.
+        rejected.discard(lowest)
+    return rejected
 
 
 def _put_off(context: FindingContext) -> set[Position]:
     """The entries that came with a redelivery count that no row raised."""
     findings = context.found.findings
     raised = chosen(findings, (findings.rule == REDELIVERY_COUNT) & (findings.value > findings.expected))
-    return set(zip(raised.ledger.tolist(), raised.entry.tolist(), strict=True))
+    return set(_positions(raised.ledger, raised.entry))
+
+
+def _positions(ledgers: Ints, entries: Ints) -> list[Position]:
+    return list(zip(ledgers.tolist(), entries.tolist(), strict=True))
