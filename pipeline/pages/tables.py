@@ -11,13 +11,13 @@ _HEAD = """\
 
 <!-- Written by `make docs` from pipeline/tables/schemas.py: edit that instead. -->
 
-Every audit writes these Delta tables but `diagnoses`, which `dispatch-audit diagnose --out` writes. Every row begins
-with the `run_key` of its audit; `runs` has one row for each. The [cookbook](COOKBOOK.md) has a query for each question
+Every audit writes these Delta tables but `diagnoses`, which `dispatch-audit diagnose --out` writes. Every row of an audit
+begins with its `run_key` (`string`), which is left out below; `runs` has one row for each. The [cookbook](COOKBOOK.md) has a query for each question
 of operators, [OPERATIONS](OPERATIONS.md) says how to keep the tables and how to delete old runs. An audit of the same
 trace with the same settings replaces its rows.
 
-A moment is two columns: microseconds since 1970 UTC as recorded (`ts_us`), and the timestamp made of them (`ts`). An
-interval is `from_*` to `to_*`, inclusive; where `to_*` is NULL it was still open at the end of the trace. Consumers are
+A moment is two columns, one row below: microseconds since 1970 UTC as recorded (`ts_us`, `bigint`), and the timestamp made
+of them (`ts`, UTC). An interval is `from_*` to `to_*`, inclusive; where `to_*` is NULL it was still open at the end of the trace. Consumers are
 numbered as in the trace, because their names may be equal.
 """
 
@@ -31,15 +31,23 @@ def tables_page() -> str:
 
 
 def _section(schema: TableSchema) -> Iterator[str]:
-    yield from ("", f"## {schema.name}", "", schema.comment, "")
+    yield from ("", f"## {schema.name}", "")
+    names = {column.name for column in schema.columns}
     rows = (
-        [f"`{column.name}`", f"`{column.type}`", "yes" if column.nullable else "", _escaped(column.comment)]
+        [_named(column.name, names), f"`{column.type}`", "yes" if column.nullable else "", _escaped(column.comment)]
         for column in schema.columns
+        if column.name != "run_key" and f"{column.name}_us" not in names
     )
     yield from table(["column", "type", "may be NULL", "meaning"], rows)
     if schema.constraints:
-        yield from ("", "Every row is checked when it is written:", "")
-        yield from (f"- `{name}`: `{check}`" for name, check in schema.constraints.items())
+        checks = (f"`{check}` ({name})" for name, check in schema.constraints.items())
+        yield from ("", f"Checked when a row is written: {'; '.join(checks)}.")
+
+
+def _named(column: str, names: set[str]) -> str:
+    """A column as the page names it: a moment with the timestamp that is made of it."""
+    timestamp = column.removesuffix("_us")
+    return f"`{column}`, `{timestamp}`" if timestamp != column and timestamp in names else f"`{column}`"
 
 
 def _escaped(text: str) -> str:
