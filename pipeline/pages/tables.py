@@ -11,14 +11,14 @@ _HEAD = """\
 
 <!-- Written by `make docs` from pipeline/tables/schemas.py: edit that instead. -->
 
-Every audit writes these Delta tables but `diagnoses`, which `dispatch-audit diagnose --out` writes. Every row of an audit
-begins with its `run_key` (`string`), which is left out below; `runs` has one row for each. The [cookbook](COOKBOOK.md) has a query for each question
-of operators, [OPERATIONS](OPERATIONS.md) says how to keep the tables and how to delete old runs. An audit of the same
-trace with the same settings replaces its rows.
+Every audit writes these Delta tables but `diagnoses`, which `dispatch-audit diagnose --out` writes. Every row of an
+audit begins with its `run_key` (`string`), which is left out below; `runs` has one row for each. An audit of the same
+trace with the same settings replaces its rows. The [cookbook](COOKBOOK.md) has a query for each question of operators,
+[OPERATIONS](OPERATIONS.md) says how to keep the tables and how to delete old runs.
 
-A moment is two columns, one row below: microseconds since 1970 UTC as recorded (`ts_us`, `bigint`), and the timestamp made
-of them (`ts`, UTC). An interval is `from_*` to `to_*`, inclusive; where `to_*` is NULL it was still open at the end of the trace. Consumers are
-numbered as in the trace, because their names may be equal.
+A moment is two columns, one row below: microseconds since 1970 UTC as recorded (`ts_us`, `bigint`), and the timestamp
+made of them (`ts`, UTC). An interval is `from_*` to `to_*`, inclusive; where `to_*` is NULL it was still open at the
+end of the trace. Consumers are numbered as in the trace, because their names may be equal.
 """
 
 
