@@ -6,6 +6,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.errors import DispatchAuditError, InternalError, UsageError
 from dispatch_audit.pipeline.spark_errors import reason_of
+from dispatch_audit.pipeline.storage.options import without_values
 
 # ENOSPC and EDQUOT, in the words of the C library.
 _FULL_DISK: Final = ("No space left on device", "Disk quota exceeded")
@@ -30,10 +31,13 @@ def one_error() -> Iterator[None]:
 
 def reported(error: Exception) -> DispatchAuditError:
     """Returns the error of this project that an error is reported as; itself if it is one."""
-    ours = error if isinstance(error, DispatchAuditError) else None
     if full := _full_disk(error):
         return full
-    return ours or InternalError(f"internal error: {type(error).__name__}: {reason_of(error)}")
+    if isinstance(error, DispatchAuditError):
+        # What an engine or a store said may have what it was given.
+        error.args = (without_values(str(error.args[0])),)
+        return error
+    return InternalError(without_values(f"internal error: {type(error).__name__}: {reason_of(error)}"))
 
 
 def _full_disk(error: BaseException | None) -> UsageError | None:

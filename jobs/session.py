@@ -19,7 +19,13 @@ _log = logging.getLogger(__name__)
 
 
 def spark_session(
-    app_name: str, quiet: bool = True, *, load: Load = Load.ROWS, engine: EngineOption = "auto", delta: bool = True
+    app_name: str,
+    quiet: bool = True,
+    *,
+    load: Load = Load.ROWS,
+    engine: EngineOption = "auto",
+    delta: bool = True,
+    embeddable: bool = False,
 ) -> SparkSession:
     """Returns the session for an audit.
 
@@ -29,17 +35,18 @@ def spark_session(
         load: the data that will pass through an engine that is started here.
         engine: the engine to take.
         delta: whether Delta tables are read or written through the session; a local Spark then downloads the jars of
-            Delta Lake the first time, and `auto` prefers it to the embedded engine.
+            Delta Lake the first time.
+        embeddable: whether `auto` may take the embedded engine, as `chosen` has it.
 
     Raises:
         UsageError: the engine is not installed, or the session does not start.
     """
     require_supported(pyspark_version())
     builder = SparkSession.builder.appName(app_name)
-    found, local = environment(), load is not Load.ROWS and not delta
-    choice = chosen(engine, found, local=local)
+    found = environment()
+    choice = chosen(engine, found, embeddable=embeddable)
     if engine == "auto":
-        _say(why(choice, found, local=local))
+        _say(why(choice, found, embeddable=embeddable))
     if choice is Engine.CONNECT:
         return over_connect(builder, os.environ["SPARK_REMOTE"], quiet)
     if choice is Engine.SUBMITTED:

@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +14,7 @@ from dispatch_audit.jobs.logs import LOGGER, json_logs, json_of_error
 from dispatch_audit.jobs.one_error import reported
 from dispatch_audit.pipeline.errors import InternalError
 from dispatch_audit.pipeline.messages.written_out import written_out
+from dispatch_audit.pipeline.storage.options import options_given, parsed_options, without_values
 
 NAME = "dispatch-audit"
 LogFormat = Literal["text", "json"]
@@ -74,19 +75,23 @@ def _warnings_in_lines() -> Iterator[None]:
 
 
 @contextmanager
-def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _RUN_AGAIN) -> Iterator[Stderr]:
+def errors_on_one_line(
+    debug: bool, form: LogFormat, interrupted: str = _RUN_AGAIN, *, storage: Sequence[str] | None = None
+) -> Iterator[Stderr]:
     """Writes an error that its body raises as one line, and exits with the code of the error.
 
     Args:
         debug: whether to show tracebacks too.
         form: of the messages.
         interrupted: the message after Ctrl-C.
+        storage: `--storage-option`, which hold for the body.
     """
     stderr = Stderr(form)
     logs = json_logs() if form == "json" else _warnings_in_lines()
     with logs, line_on_interrupt(lambda: stderr.line(interrupted, INTERRUPTED)):
         try:
-            yield stderr
+            with options_given(parsed_options(storage)):
+                yield stderr
         except typer.Exit:
             raise
         except KeyboardInterrupt:
@@ -94,7 +99,7 @@ def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _RUN_AGA
             raise typer.Exit(stderr.error(interrupted, INTERRUPTED)) from None
         except Exception as error:
             if debug:
-                traceback.print_exc()
+                typer.echo(without_values(traceback.format_exc()), nl=False, err=True)
             found = reported(error)
             if isinstance(found, InternalError):
                 found.way_out = "see the traceback" if debug else "--debug shows where"

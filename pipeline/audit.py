@@ -63,7 +63,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         TraceError: no trace can carry a verdict; the tables are unchanged. If another can, the result has the error.
         GaveWayError: another audit of the same traces and settings wrote at the same time.
     """
-    if not parse_target(request.target).local:
+    if parse_target(request.target).place is None:
         refuse_target(spark, request.target)
     configure(spark, request.settings)
     unusable: list[UnusableTrace] = []

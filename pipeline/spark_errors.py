@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from dispatch_audit.pipeline import errors
 from dispatch_audit.pipeline.errors import DispatchAuditError, TraceError, UsageError
+from dispatch_audit.pipeline.storage.options import without_values
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE([.\w]*)\] Encountered error while reading file (\S+?)\.\s(.*)")
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
@@ -56,7 +57,8 @@ def trace_errors(source: str = "the trace") -> Iterator[None]:
     except DispatchAuditError:
         raise
     except Exception as error:
-        translated = _own(str(error)) or _translated(str(error), source)
+        text = without_values(str(error))
+        translated = _own(text) or _translated(text, source)
         if translated is None:
             raise
         raise translated from error

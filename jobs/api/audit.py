@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +33,7 @@ from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.warnings import warnings_about
 from dispatch_audit.pipeline.run.baseline import read_baseline
 from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.storage.options import options_given
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
 
@@ -55,6 +56,7 @@ def audit(
     config: PathLike | None = None,
     spark: SparkSession | None = None,
     engine: EngineOption = "auto",
+    storage_options: Mapping[str, str] | None = None,
     progress: Progress = silent,
     debug: bool = False,
 ) -> Audit:
@@ -73,6 +75,7 @@ def audit(
         config: TOML with settings to change.
         spark: a session to run on; None: `engine` says what is started or found.
         engine: as `--engine`.
+        storage_options: credentials and settings of object stores, as `--storage-option`; None: from the environment.
         progress: called with the name of each stage as it begins.
         debug: whether to show the output of an engine that is started.
 
@@ -82,7 +85,7 @@ def audit(
         GaveWayError: another audit of the same traces and settings wrote at the same time.
         InternalError: a fault of the audit.
     """
-    with one_error():
+    with one_error(), options_given(storage_options):
         request, needs = parsed_request(texts(traces), texts(out)[0], profile, path_or_none(config))
         accepting = None if baseline is None else read_baseline(Path(baseline))
         request = replace(_with_window(request, begin_at, end_at, reaudit), baseline=accepting)
@@ -118,7 +121,7 @@ def audit(
             _log.warning(warning)
         start_up, audited, reported = (after - before for before, after in pairwise(clock))
         took = f"{start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report"
-        return Audit(summary, conditions, result.traces, note, took, session)
+        return Audit(summary, conditions, result.traces, note, took, session, storage_options)
 
 
 def read_audit(
@@ -128,6 +131,7 @@ def read_audit(
     fail_on: str | Sequence[str] = _VIOLATION,
     spark: SparkSession | None = None,
     engine: EngineOption = "auto",
+    storage_options: Mapping[str, str] | None = None,
     debug: bool = False,
 ) -> Audit:
     """Returns a run that an earlier audit wrote.
@@ -136,15 +140,16 @@ def read_audit(
         target: where its tables are.
         run: its key; None: the run that ended last.
         fail_on: conditions of `--fail-on`, which decide `Audit.failed`.
-        spark: a session; tables below a local path need none.
+        spark: a session; tables below a local path or in an object store need none.
         engine: as `--engine`, where a session is needed and none is given.
+        storage_options: credentials and settings of object stores, as `--storage-option`; None: from the environment.
         debug: whether to show the output of an engine that is started.
 
     Raises:
         UsageError: there are no tables, or no such run.
         InternalError: a fault of the audit.
     """
-    with one_error():
+    with one_error(), options_given(storage_options):
         conditions = parse_fail_on((fail_on,) if isinstance(fail_on, str) else fail_on)
         parsed = parse_target(texts(target)[0])
         # Imported here, because they import Delta, which a call with wrong arguments should not wait for.
@@ -153,11 +158,13 @@ def read_audit(
         from dispatch_audit.pipeline.tables.way import tables_of  # noqa: PLC0415
 
         session = spark
-        if not parsed.local and session is None:
+        if session is None and (parsed.place is None or (parsed.store is not None and engine == "spark")):
             needs = EngineNeeds(Load.CHUNKS, delta=True)
             session = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.report.query")
         run_key = chosen_run(tables_of(session, parsed), run)
-        return Audit(summarise(session, texts(target)[0], [run_key]), conditions, spark=session)
+        return Audit(
+            summarise(session, texts(target)[0], [run_key]), conditions, spark=session, storage_options=storage_options
+        )
 
 
 def _refuse_baseline(path: Path, request: AuditRequest, conditions: FailOn) -> None:

@@ -1,5 +1,6 @@
 """The result of an audit, with its reports and tables."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,7 @@ from dispatch_audit.pipeline.report.ci.failing import failed
 from dispatch_audit.pipeline.report.ci.github import markdown
 from dispatch_audit.pipeline.report.summary import Finding, Summary
 from dispatch_audit.pipeline.report.text.report import ReportOptions
+from dispatch_audit.pipeline.storage.options import options_given
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.trace import Trace, UnusableTrace
 
@@ -36,6 +38,7 @@ class Audit:
         baseline_note: the baseline that was written, in a sentence; None: none was.
         took: how long the parts of the call took, in words.
         spark: the session; None: the tables were read without one.
+        storage_options: of the call, for the tables that are read later.
     """
 
     summary: Summary
@@ -44,6 +47,7 @@ class Audit:
     baseline_note: str | None = None
     took: str = ""
     spark: SparkSession | None = field(default=None, repr=False, compare=False)
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
     @property
     def order(self) -> Order | None:
@@ -104,7 +108,7 @@ class Audit:
         Raises:
             UsageError: there is no such table, or it cannot be read.
         """
-        with one_error():
+        with one_error(), options_given(self.storage_options):
             # Imported here, because reports of an audit do not need them.
             from dispatch_audit.pipeline.tables.schemas import TABLES  # noqa: PLC0415
             from dispatch_audit.pipeline.tables.way import tables_of  # noqa: PLC0415
@@ -132,7 +136,7 @@ class Audit:
         Raises:
             UsageError: `sarif` of a run that was read back, or `html` of several runs.
         """
-        with one_error():
+        with one_error(), options_given(self.storage_options):
             if form == "html":
                 return self._page()
             if form == "markdown":

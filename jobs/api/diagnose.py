@@ -1,6 +1,7 @@
 """Says from the statistics of a broker who holds a subscription up."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.one_error import one_error
 from dispatch_audit.jobs.reports import as_text
+from dispatch_audit.pipeline.storage.options import options_given
 from dispatch_audit.pipeline.tables.target import parse_target
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ def diagnose(
     out: PathLike | None = None,
     spark: SparkSession | None = None,
     engine: EngineOption = "auto",
+    storage_options: Mapping[str, str] | None = None,
     debug: bool = False,
 ) -> Diagnoses:
     """Says from a broker's statistics who holds messages up.
@@ -93,8 +96,9 @@ def diagnose(
         version: release of the broker; None: as the recording says.
         fail_on: how sure the answer has to be for `Diagnoses.failed`.
         out: also add the answers to the Delta table `diagnoses` of this target.
-        spark: a session, for a target that is no local path.
+        spark: a session, for a target in a catalog.
         engine: as `--engine`, for such a target without a session.
+        storage_options: credentials and settings of object stores, as `--storage-option`; None: from the environment.
         debug: whether to show the output of an engine that is started.
 
     Raises:
@@ -102,7 +106,7 @@ def diagnose(
         TraceError: a file holds no statistics of a Key_Shared subscription.
         InternalError: a fault of the diagnosis.
     """
-    with one_error():
+    with one_error(), options_given(storage_options):
         # Imported here, because other calls need nothing of it.
         from dispatch_audit.pipeline.statistics.diagnose import diagnose as run_diagnosis  # noqa: PLC0415
         from dispatch_audit.pipeline.statistics.files import inputs_of  # noqa: PLC0415
@@ -114,7 +118,7 @@ def diagnose(
             from dispatch_audit.pipeline.statistics.output.table import write_diagnoses  # noqa: PLC0415
 
             session = spark
-            if session is None and not target.local:
+            if session is None and target.place is None:
                 needs, module = EngineNeeds(Load.BRIEF, needs_delta(target, ())), write_diagnoses.__module__
                 session = session_for(engine, needs, debug, meanwhile_import=module)
             write_diagnoses(result, target, session)

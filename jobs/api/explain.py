@@ -1,5 +1,6 @@
 """Returns the events behind a finding, a hash or key, or a moment."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.one_error import one_error
 from dispatch_audit.jobs.reports import as_text
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.storage.options import options_given
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.windows.window import moment_us
 
@@ -79,6 +81,7 @@ def explain(
     export: PathLike | None = None,
     spark: SparkSession | None = None,
     engine: EngineOption = "auto",
+    storage_options: Mapping[str, str] | None = None,
     progress: Progress = silent,
     debug: bool = False,
 ) -> Explained:
@@ -98,6 +101,7 @@ def explain(
         export: with `violation`, a new folder for the shortest trace that still gives the finding.
         spark: a session, for tables or traces that are no files of this machine.
         engine: as `--engine`, where a session is needed and none is given.
+        storage_options: credentials and settings of object stores, as `--storage-option`; None: from the environment.
         progress: called with the name of each stage as it begins.
         debug: whether to show the output of an engine that is started.
 
@@ -106,7 +110,7 @@ def explain(
         TraceError: the trace cannot be read.
         InternalError: a fault of the audit.
     """
-    with one_error():
+    with one_error(), options_given(storage_options):
         new = None if export is None else Path(export)
         _refuse_contradictions(violation, sticky_hash, key, at, new)
         at_text = moment_text(at)
@@ -116,13 +120,16 @@ def explain(
         @cache
         def session() -> SparkSession:
             progress("start the engine")
-            needs, module = EngineNeeds(Load.CHUNKS, delta=not parsed.local), "dispatch_audit.pipeline.explain.answer"
+            needs = EngineNeeds(Load.CHUNKS, delta=not parsed.local, embeddable=parsed.place is not None)
+            module = "dispatch_audit.pipeline.explain.answer"
             return session_for(engine, needs, debug, meanwhile_import=module, given=spark)
 
         # Imported here, because a call with wrong arguments should not wait for it.
         from dispatch_audit.pipeline.tables.way import tables_of  # noqa: PLC0415
 
-        tables = tables_of(None if parsed.local else session(), parsed)
+        # A session that is given, or asked for, has its own way to a store.
+        alone = parsed.local or (parsed.store is not None and spark is None and engine != "spark")
+        tables = tables_of(None if alone else session(), parsed)
         progress("read and replay the trace")
         # Imported here, because the compiler behind the replay takes half a second to import.
         from dispatch_audit.pipeline.explain.answer import Question, answer  # noqa: PLC0415

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import SparkSession
 
 from dispatch_audit.jobs.engines.choice import EngineOption
-from dispatch_audit.jobs.engines.delta import needs_delta
+from dispatch_audit.jobs.engines.delta import needs_delta, needs_spark
+from dispatch_audit.jobs.engines.hadoop import set_in
 from dispatch_audit.jobs.engines.load import Load, load_of
 from dispatch_audit.jobs.interruption import handler_kept
 from dispatch_audit.pipeline.contract.profile import profile_named
@@ -17,7 +18,8 @@ from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.storage.options import given_options
+from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.tables.threads import both
 from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME
@@ -32,10 +34,22 @@ _APP: Final = "dispatch-audit"
 
 
 class EngineNeeds(NamedTuple):
-    """What an engine has to be prepared for: the load of the traces, and whether Spark needs Delta Lake."""
+    """What an engine has to be prepared for.
+
+    Attributes:
+        load: of the traces.
+        delta: whether Spark needs Delta Lake.
+        embeddable: whether the embedded engine can do it.
+    """
 
     load: Load
     delta: bool
+    embeddable: bool = False
+
+
+def engine_needs(target: Target | None, traces: Sequence[Trace]) -> EngineNeeds:
+    """Returns the needs of what reads traces, and writes to a target if there is one."""
+    return EngineNeeds(load_of(traces), needs_delta(target, traces), not needs_spark(target, traces))
 
 
 def parsed_request(
@@ -54,8 +68,7 @@ def parsed_request(
     if target is not None:
         refuse_target_in_trace(target, opened)
     warn_of_unknown_names(opened)
-    needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
-    return AuditRequest(tuple(traces), out, profile, settings), needs
+    return AuditRequest(tuple(traces), out, profile, settings), engine_needs(target, opened)
 
 
 def warn_of_unknown_names(traces: Iterable[Trace]) -> None:
@@ -73,9 +86,9 @@ def traces_in(source: "Source") -> list[Trace]:
 def needs_of(source: "Source") -> EngineNeeds:
     """What a simulation of a trace or of a described workload needs of an engine."""
     traces = traces_in(source)
-    load = load_of(traces)
+    needs = engine_needs(None, traces)
     # Simulating takes long however little is read: in threads of one process it would use one core.
-    return EngineNeeds(Load.CHUNKS if load is Load.BRIEF else load, needs_delta(None, traces))
+    return needs._replace(load=Load.CHUNKS) if needs.load is Load.BRIEF else needs
 
 
 def session_for(
@@ -104,12 +117,14 @@ def session_for(
         if engine != "auto":
             raise UsageError("spark= is a session on its own engine, and takes no engine=", "leave one of them out")
         import_module(meanwhile_import)
+        set_in(given, given_options())
         return given
     from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - an engine is needed from here on only
 
     def start() -> SparkSession:
-        return spark_session(_APP, quiet=not debug, load=needs.load, engine=engine, delta=needs.delta)
+        return spark_session(_APP, quiet=not debug, engine=engine, **needs._asdict())
 
     with handler_kept():
         session, _ = both(start, lambda: import_module(meanwhile_import))
+    set_in(session, given_options())
     return session

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -15,6 +15,7 @@ from dispatch_audit.jobs.engines.choice import EngineOption
 from dispatch_audit.jobs.one_error import one_error
 from dispatch_audit.jobs.reports import as_text
 from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.storage.options import options_given
 
 if TYPE_CHECKING:
     # It imports the simulation, which takes a second.
@@ -84,6 +85,7 @@ def what_if(
     config: PathLike | None = None,
     spark: SparkSession | None = None,
     engine: EngineOption = "auto",
+    storage_options: Mapping[str, str] | None = None,
     progress: Progress = silent,
     debug: bool = False,
 ) -> Comparison:
@@ -98,6 +100,7 @@ def what_if(
         config: TOML with settings of the audit to change.
         spark: a session to run on; None: `engine` says what is started or found.
         engine: as `--engine`.
+        storage_options: credentials and settings of object stores, as `--storage-option`; None: from the environment.
         progress: called with the name of each stage as it begins.
         debug: whether to show the output of an engine that is started.
 
@@ -106,7 +109,7 @@ def what_if(
         TraceError: the trace cannot be read.
         InternalError: a fault of the simulation.
     """
-    with one_error():
+    with one_error(), options_given(storage_options):
         # Imported here, because it takes a second, which calls that read no trace need not wait.
         from dispatch_audit.pipeline.simulate.setting_names import refuse_limits, without_effect  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415

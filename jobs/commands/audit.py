@@ -14,6 +14,7 @@ from dispatch_audit.jobs.commands.options import (
     LogFormatOption,
     ProfileOption,
     QuietOption,
+    StorageOption,
     TracesArgument,
     VerboseOption,
     WidthOption,
@@ -93,6 +94,7 @@ def audit(
         ),
     ] = None,
     engine: EngineChoice = "auto",
+    storage_option: StorageOption = None,
     config: ConfigOption = None,
     log_format: LogFormatOption = "text",
     quiet: QuietOption = False,
@@ -102,7 +104,7 @@ def audit(
 
     It also says which consumer held which key, and what to do next.
     """
-    with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
+    with errors_on_one_line(debug, log_format, _INTERRUPTED, storage=storage_option) as stderr:
         reports = parse_reports(report or (), FILE_FORMATS)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             result = run_audit(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from dispatch_audit.jobs.api.preparation import EngineNeeds, session_for, warn_of_unknown_names
+from dispatch_audit.jobs.api.preparation import engine_needs, session_for, warn_of_unknown_names
 from dispatch_audit.jobs.commands.options import (
     ConfigOption,
     DebugOption,
@@ -13,10 +13,9 @@ from dispatch_audit.jobs.commands.options import (
     LogFormatOption,
     ProfileOption,
     QuietOption,
+    StorageOption,
     TracesArgument,
 )
-from dispatch_audit.jobs.engines.delta import needs_delta
-from dispatch_audit.jobs.engines.load import load_of
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
@@ -40,6 +39,7 @@ def convert(
     profile: ProfileOption = None,
     report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="Format of the report.")] = "text",
     engine: EngineChoice = "auto",
+    storage_option: StorageOption = None,
     config: ConfigOption = None,
     log_format: LogFormatOption = "text",
     quiet: QuietOption = False,
@@ -49,7 +49,7 @@ def convert(
 
     Refused rows are kept beside it.
     """
-    with errors_on_one_line(debug, log_format, _INTERRUPTED):
+    with errors_on_one_line(debug, log_format, _INTERRUPTED, storage=storage_option):
         # Imported here, because the other commands need nothing of it.
         from dispatch_audit.pipeline.convert.report import json_conversion, print_conversion  # noqa: PLC0415
         from dispatch_audit.pipeline.convert.request import ConvertRequest, parse_converted  # noqa: PLC0415
@@ -59,7 +59,7 @@ def convert(
         target, opened = parse_converted(to, form).target, open_traces(traces, profile)
         refuse_target_in_trace(target, opened, "--to")
         warn_of_unknown_names(opened)
-        needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
+        needs = engine_needs(target, opened)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
             spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.convert.convert")

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from dispatch_audit.jobs.api.diagnose import diagnose as run_diagnosis
-from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption
+from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption, StorageOption
 from dispatch_audit.jobs.reports import console, parse_reports, write_report
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
@@ -64,6 +64,7 @@ def diagnose(
         ),
     ] = "proved",
     engine: EngineChoice = "auto",
+    storage_option: StorageOption = None,
     log_format: LogFormatOption = "text",
     debug: DebugOption = False,
 ) -> None:
@@ -71,7 +72,7 @@ def diagnose(
 
     It also says what is certain of that, and what would decide the rest.
     """
-    with errors_on_one_line(debug, log_format, _INTERRUPTED):
+    with errors_on_one_line(debug, log_format, _INTERRUPTED, storage=storage_option):
         reports = parse_reports(report or (), _FILE_FORMATS)
         if not files and sys.stdin.isatty():
             raise UsageError("no file is named", f"pipe statistics into it: {_PIPE}; or name files with them")

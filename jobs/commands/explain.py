@@ -7,7 +7,7 @@ import typer
 
 from dispatch_audit.jobs.api.arguments import DEFAULT_TARGET
 from dispatch_audit.jobs.api.explain import explain as run_explanation
-from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption, QuietOption
+from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption, QuietOption, StorageOption
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.reports import console
 from dispatch_audit.jobs.stderr import errors_on_one_line
@@ -50,6 +50,7 @@ def explain(
     ] = None,
     report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="Format of the story.")] = "text",
     engine: EngineChoice = "auto",
+    storage_option: StorageOption = None,
     log_format: LogFormatOption = "text",
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -58,7 +59,7 @@ def explain(
 
     It says who owned and held the hash at each.
     """
-    with errors_on_one_line(debug, log_format) as stderr:
+    with errors_on_one_line(debug, log_format, storage=storage_option) as stderr:
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             found = run_explanation(
                 target,

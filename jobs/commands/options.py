@@ -57,4 +57,14 @@ WidthOption = Annotated[
         show_default=False,
     ),
 ]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        help="A credential or setting of the object store behind s3://, gs:// or abfss://, such as AWS_ENDPOINT_URL; by "
+        "default the environment has them. Never shown or stored. May be repeated.",
+        show_default=False,
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the output of Spark.")]

@@ -12,6 +12,7 @@ from dispatch_audit.jobs.commands.options import (
     EngineChoice,
     LogFormatOption,
     QuietOption,
+    StorageOption,
     TrafficArgument,
 )
 from dispatch_audit.jobs.progress import shown_stages
@@ -47,6 +48,7 @@ def simulate(
         float, typer.Option(metavar="SECONDS", min=0, help="Time between two snapshots; 0: none.")
     ] = 1.0,
     engine: EngineChoice = "auto",
+    storage_option: StorageOption = None,
     log_format: LogFormatOption = "text",
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -55,7 +57,7 @@ def simulate(
 
     It writes what the dispatcher did as a trace for `audit`.
     """
-    with errors_on_one_line(debug, log_format):
+    with errors_on_one_line(debug, log_format, storage=storage_option):
         # Imported here, because it takes a second, which commands that read no trace need not wait.
         from dispatch_audit.pipeline.simulate.setting_names import (  # noqa: PLC0415
             refuse_settings,

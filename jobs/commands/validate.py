@@ -13,6 +13,7 @@ from dispatch_audit.jobs.commands.options import (
     LogFormatOption,
     ProfileOption,
     QuietOption,
+    StorageOption,
     TracesArgument,
 )
 from dispatch_audit.jobs.progress import shown_stages
@@ -33,6 +34,7 @@ def validate(
     ] = True,
     report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="Format of the report.")] = "text",
     engine: EngineChoice = "auto",
+    storage_option: StorageOption = None,
     config: ConfigOption = None,
     log_format: LogFormatOption = "text",
     quiet: QuietOption = False,
@@ -42,7 +44,7 @@ def validate(
 
     It writes no tables.
     """
-    with errors_on_one_line(debug, log_format) as stderr:
+    with errors_on_one_line(debug, log_format, storage=storage_option) as stderr:
         request, needs = parsed_request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")

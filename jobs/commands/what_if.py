@@ -11,6 +11,7 @@ from dispatch_audit.jobs.commands.options import (
     EngineChoice,
     LogFormatOption,
     QuietOption,
+    StorageOption,
     TrafficArgument,
     WidthOption,
 )
@@ -50,6 +51,7 @@ def what_if(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Decides what is random in the broker.")] = 0,
     engine: EngineChoice = "auto",
+    storage_option: StorageOption = None,
     config: ConfigOption = None,
     log_format: LogFormatOption = "text",
     quiet: QuietOption = False,
@@ -59,7 +61,7 @@ def what_if(
 
     It simulates each of them with the same traffic.
     """
-    with errors_on_one_line(debug, log_format):
+    with errors_on_one_line(debug, log_format, storage=storage_option):
         reports = parse_reports(report or (), _FILE_FORMATS)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             result = run_comparison(

@@ -68,14 +68,15 @@ def environment() -> Environment:
     )
 
 
-def chosen(option: EngineOption, found: Environment, *, local: bool) -> Engine:
+def chosen(option: EngineOption, found: Environment, *, embeddable: bool) -> Engine:
     """Returns the engine to take.
 
     Args:
-        option: `auto`: what is there, else the embedded engine for files of this machine, and Spark for anything else
+        option: `auto`: what is there, else the embedded engine for files, and Spark for anything else
             if there is a Java; `spark`: the same without the embedded engine; `embedded`: that one.
         found: the environment.
-        local: whether all that is read and written are files below local paths, and none is a Delta table to read.
+        embeddable: whether the embedded engine can do it: there are files to read and places for tables, no catalog,
+            and no Delta table to read.
 
     Raises:
         UsageError: the environment has another engine than the one asked for, or the embedded one is not installed.
@@ -93,22 +94,24 @@ def chosen(option: EngineOption, found: Environment, *, local: bool) -> Engine:
         raise UsageError("Spark does not start where the embedded engine runs", _ELSEWHERE)
     if there is not None:
         return there
-    return Engine.EMBEDDED if option == "auto" and found.sail and (local or not found.java()) else Engine.LOCAL_SPARK
+    return (
+        Engine.EMBEDDED if option == "auto" and found.sail and (embeddable or not found.java()) else Engine.LOCAL_SPARK
+    )
 
 
-def why(choice: Engine, found: Environment, *, local: bool) -> str | None:
+def why(choice: Engine, found: Environment, *, embeddable: bool) -> str | None:
     """Returns why `auto` took an engine of this machine; None: it took the one that the environment brings.
 
     Args:
         choice: the engine.
         found: the environment.
-        local: as in `chosen`.
+        embeddable: as in `chosen`.
     """
     if choice is Engine.EMBEDDED:
-        reason = "all files are on this machine" if local else "there is no Java"
+        reason = "it reaches all files" if embeddable else "there is no Java"
         return f"on the embedded engine, because {reason}; --engine spark takes Apache Spark"
     if choice is Engine.LOCAL_SPARK and found.sail:
-        return "on Apache Spark, because the embedded engine reads and writes local files only, and no Delta logs"
+        return "on Apache Spark, because the embedded engine has no catalog, and reads no Delta logs"
     if choice is Engine.LOCAL_SPARK:
         return "on Apache Spark, because the embedded engine is not installed"
     return None

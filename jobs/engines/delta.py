@@ -1,4 +1,4 @@
-"""Says whether an audit reads or writes Delta tables through Spark, which then downloads the jars of Delta Lake."""
+"""Says what an audit needs Spark for, and whether Spark then needs Delta Lake, whose jars it downloads."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,20 @@ from dispatch_audit.pipeline.trace import Trace
 
 
 def needs_delta(target: Target | None, traces: Sequence[Trace]) -> bool:
-    """Returns whether Spark needs Delta Lake.
+    """Returns whether Spark, if it is the engine, needs Delta Lake.
 
     Args:
         target: where the tables go, which need no Spark below a local path; None: nowhere.
         traces: the traces to read.
     """
-    if target is not None and not target.local:
+    return (target is not None and not target.local) or needs_spark(target, traces)
+
+
+def needs_spark(target: Target | None, traces: Sequence[Trace]) -> bool:
+    """Returns whether the embedded engine may not do: catalogs, URIs of no object store, and Delta tables to read.
+
+    A Delta table may have features that only Spark reads. The arguments are those of `needs_delta`.
+    """
+    if target is not None and target.place is None:
         return True
-    return any(log.kind in ("delta", "table") or not log.local for trace in traces for log in trace.logs)
+    return any(log.kind in ("delta", "table") or log.place is None for trace in traces for log in trace.logs)

@@ -6,7 +6,6 @@ then takes longer than running it (docs/TRIED.md).
 
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from pathlib import Path
 
 from dispatch_audit.pipeline.trace import Log, Trace
 
@@ -29,13 +28,14 @@ class Load(Enum):
 def load_of(traces: Sequence[Trace]) -> Load:
     """Returns the load of traces by their size and kind; a source that only Spark can reach may be of any size."""
     logs = [log for trace in traces for log in trace.logs]
-    if not all(log.local for log in logs):
+    if any(log.place is None for log in logs):
         return Load.ROWS
     return Load.BRIEF if sum(map(sum, map(_sizes, logs))) <= BRIEF_BYTES_MAX else Load.CHUNKS
 
 
 def _sizes(log: Log) -> Iterator[int]:
-    path = Path(log.path)
+    path = log.place
+    assert path is not None, "the caller has looked"
     for file in path.rglob("*") if path.is_dir() else [path]:
         if file.is_file():
             yield file.stat().st_size

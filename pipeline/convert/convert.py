@@ -6,6 +6,7 @@ without its refused rows, would be accepted.
 """
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,8 +18,10 @@ from dispatch_audit.pipeline.convert.request import (
     ConvertResult,
     parse_converted,
 )
+from dispatch_audit.pipeline.convert.to_store import put_in_store
 from dispatch_audit.pipeline.convert.work_folder import put_in_place, work_folder
 from dispatch_audit.pipeline.engine.limits import refuse_target
+from dispatch_audit.pipeline.engine.name import on_sail
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows
 from dispatch_audit.pipeline.replay.packed_source import configure, counts_in
@@ -65,29 +68,39 @@ def convert(spark: SparkSession, request: ConvertRequest, progress: Progress) ->
     trace, converted = opened_trace(request), parse_converted(request.target, request.form)
     refuse_target_in_trace(converted.target, [trace], "--to")
     configure(spark, request.settings)
-    if converted.target.local:
-        to_folder.refuse_filled(converted, replace=request.replace)
-        return _to_folder(spark, request, trace, converted, progress)
+    place = converted.target.place
+    if isinstance(place, Path):
+        to_folder.refuse_filled(place, replace=request.replace)
+        with work_folder(place) as made:
+            result = _made(spark, request, trace, converted, made, progress)
+            put_in_place(made, place)
+        return result
+    if place is not None and on_sail(spark):
+        to_folder.refuse_filled(place, replace=request.replace)
+        with TemporaryDirectory(prefix="dispatch-audit-") as scratch:
+            made = Path(scratch, "made")
+            made.mkdir()
+            result = _made(spark, request, trace, converted, made, progress)
+            put_in_store(made, place)
+        return result
     refuse_target(spark, converted.trace)
     through_spark.refuse_existing(spark, converted, replace=request.replace)
     return _through_spark(spark, request, trace, converted, progress)
 
 
-def _to_folder(
-    spark: SparkSession, request: ConvertRequest, trace: Trace, converted: Converted, progress: Progress
+def _made(
+    spark: SparkSession, request: ConvertRequest, trace: Trace, converted: Converted, made: Path, progress: Progress
 ) -> ConvertResult:
-    target = Path(converted.target.location)
-    with work_folder(target) as made:
-        staging = LocalStaging(Target(str(made.parent), named=False, local=True), _STAGED)
-        found, refused = _checked(spark, request, trace, staging, progress)
-        progress("write")
-        with trace_errors():
-            log = to_folder.write_log(spark, trace, converted, made)
-            kept = to_folder.write_quarantine(refused, converted, made) if found.refused else 0
-        has_manifest = to_folder.copy_manifest(trace, made)
-        _nothing_lost(found, log.rows, kept, trace)
-        put_in_place(made, target)
-    quarantine = str(target / QUARANTINE) if kept else ""
+    """Makes the converted trace in a folder of this machine, which has nothing in it; stages rows beside it."""
+    staging = LocalStaging(Target(str(made.parent), named=False, local=True), _STAGED)
+    found, refused = _checked(spark, request, trace, staging, progress)
+    progress("write")
+    with trace_errors():
+        log = to_folder.write_log(spark, trace, converted, made)
+        kept = to_folder.write_quarantine(refused, converted, made) if found.refused else 0
+    has_manifest = to_folder.copy_manifest(trace, made)
+    _nothing_lost(found, log.rows, kept, trace)
+    quarantine = f"{converted.target.location}/{QUARANTINE}" if kept else ""
     return _result(trace, converted, found, quarantine, log.topics, log.files, has_manifest)
 
 

@@ -6,7 +6,6 @@ FOLDER/quarantine/                     the refused rows, if there are any
 """
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from pyspark.sql.types import StructType
 from dispatch_audit.pipeline.convert.request import EVENTS, QUARANTINE, Converted
 from dispatch_audit.pipeline.convert.topic_files import TOPIC_FILE_SCHEMA, TopicFile, TopicFiles
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.storage.store_path import AnyPath, any_path
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES, EVENT_SCHEMA
 from dispatch_audit.pipeline.trace.sources import Trace
@@ -37,13 +37,12 @@ _READ_ROWS: Final = 1 << 14
 _STEM_MAX: Final = 60
 
 
-def refuse_filled(converted: Converted, *, replace: bool) -> None:
+def refuse_filled(folder: AnyPath, *, replace: bool) -> None:
     """Refuses a folder that holds something, or holds more than an earlier conversion.
 
     Raises:
         UsageError: it does.
     """
-    folder = Path(converted.target.location)
     held = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if not held:
         return
@@ -136,10 +135,10 @@ def _of_quarantine(file: Path, rows: int) -> TopicFile:
 
 def copy_manifest(trace: Trace, folder: Path) -> bool:
     """Copies `trace.json` as it is; returns whether there is one."""
-    manifest = Path(trace.path, FILE_NAME)
+    manifest = any_path(trace.path) / FILE_NAME
     if not manifest.is_file():
         return False
-    shutil.copyfile(manifest, folder / FILE_NAME)
+    (folder / FILE_NAME).write_bytes(manifest.read_bytes())
     return True
 
 

@@ -9,14 +9,15 @@ _WAY_OUT = "use --engine spark"
 
 
 def refuse_target(spark: SparkSession, target: str) -> None:
-    """Refuses tables of a catalog or behind a URI, where the engine cannot write them.
+    """Refuses tables of a catalog or behind a URI of no object store, where the engine cannot write them.
 
     Raises:
         UsageError: the session is one of the embedded engine.
     """
     if on_sail(spark):
         raise UsageError(
-            f"the embedded engine writes tables below a local path, not to {target}", f"choose a folder or {_WAY_OUT}"
+            f"the embedded engine writes tables to folders and object stores, not to {target}",
+            f"choose one of these or {_WAY_OUT}",
         )
 
 

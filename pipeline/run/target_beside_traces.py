@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.spark_errors import plain_path
+from dispatch_audit.pipeline.storage.store_path import store_path
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.trace import Trace
 
@@ -24,14 +25,13 @@ def refuse_target_in_trace(target: Target, traces: Iterable[Trace], option: str 
     Raises:
         UsageError: the target is one of these; the message names a folder beside the trace.
     """
-    folder = Path(plain_path(target.location))
-    if target.named or not folder.is_absolute():
+    out: Any = target.store or _resolved(plain_path(target.location))
+    if target.named or out is None:
         return
-    out = folder.resolve()
     for trace in traces:
-        if not any(log.local for log in trace.logs):
+        home: Any = store_path(trace.path) or _resolved(trace.path)
+        if type(home) is not type(out) or all(log.place is None for log in trace.logs):
             continue
-        home = Path(trace.path).resolve()
         if out == home:
             where = "is the folder of the trace"
         elif out.is_relative_to(home):
@@ -44,3 +44,9 @@ def refuse_target_in_trace(target: Target, traces: Iterable[Trace], option: str 
             f"{option} {target} {where}, and the next audit would find it among the logs",
             f"name another folder, such as {option} {home}-{_BESIDE[option]}",
         )
+
+
+def _resolved(text: str) -> Path | None:
+    """Returns a path of this machine; None: it is a URI, or names a table."""
+    path = Path(text)
+    return path.resolve() if path.is_absolute() else None

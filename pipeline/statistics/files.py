@@ -6,12 +6,12 @@ import re
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import BinaryIO, Final
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.statistics.diagnose import STANDARD_INPUT, Input
 from dispatch_audit.pipeline.statistics.reading.text import BYTES_MAX, decoded, too_large
+from dispatch_audit.pipeline.storage.store_path import AnyPath, any_path
 
 STDIN: Final = "-"
 _MANIFEST: Final = "trace.json"
@@ -35,7 +35,7 @@ def inputs_of(paths: Sequence[str], stdin: BinaryIO) -> Iterator[Input]:
     if paths.count(STDIN) > 1:
         raise UsageError("- is standard input, which can be read once", "pass it once")
     for given in paths:
-        path = Path(given)
+        path = any_path(given)
         if _TOPIC.match(given):
             commands = f"pulsar-admin topics stats {given} > stats.json; dispatch-audit diagnose stats.json"
             raise UsageError(f"{given} is a topic and no file", f"write its statistics into one: {commands}")
@@ -50,14 +50,14 @@ def inputs_of(paths: Sequence[str], stdin: BinaryIO) -> Iterator[Input]:
             raise UsageError(f"{path} does not exist", "name a file with statistics, or - for standard input")
 
 
-def _of_file(path: Path) -> Input:
+def _of_file(path: AnyPath) -> Input:
     try:
         with path.open("rb") as file:
             data = _bounded(file, str(path))
         if data.startswith(_GZIP):
-            with gzip.open(path) as unpacked:
+            with path.open("rb") as packed, gzip.open(packed) as unpacked:
                 data = _bounded(unpacked, str(path))
-        modified_ms = path.stat().st_mtime_ns // 1_000_000
+        modified_ms = int(path.stat().st_mtime * 1000)
     except (OSError, EOFError, zlib.error) as error:
         raise TraceError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "pass it again") from None
     return Input(str(path), decoded(data, str(path)), modified_ms)
@@ -70,7 +70,7 @@ def _bounded(file: BinaryIO | gzip.GzipFile, name: str) -> bytes:
     return data
 
 
-def _of_folder(folder: Path) -> Iterator[Input]:
+def _of_folder(folder: AnyPath) -> Iterator[Input]:
     """Yields the snapshots of a recording, or the files of a folder of dumps."""
     manifest = folder / _MANIFEST
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
@@ -88,11 +88,11 @@ def _of_folder(folder: Path) -> Iterator[Input]:
     yield Input(str(folder), b"\n".join(lines).decode(errors="replace"), version=version)
 
 
-def _snapshots(path: Path) -> Iterator[bytes]:
+def _snapshots(path: AnyPath) -> Iterator[bytes]:
     """Yields the lines with snapshots; of a compressed log that is cut off, those before the cut."""
     size = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with path.open("rb") as packed, gzip.open(packed) if path.suffix == ".gz" else packed as file:
             for line in file:
                 if _SNAPSHOT in line:
                     size += len(line)
@@ -105,7 +105,7 @@ def _snapshots(path: Path) -> Iterator[bytes]:
         raise TraceError(f"cannot read {path}: {error.strerror}", "pass it again") from None
 
 
-def _version(manifest: Path) -> str | None:
+def _version(manifest: AnyPath) -> str | None:
     try:
         found = json.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError):

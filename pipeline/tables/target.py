@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.storage.store_path import AnyPath, StorePath, store_path
 
 _CATALOG_SCHEMA = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
 # delta-rs takes the path of a table for a URL, and does not open all that it encodes.
@@ -28,11 +29,13 @@ class Target:
         location: an absolute path, a URI without a trailing slash, or `catalog.schema`.
         named: whether it is `catalog.schema`.
         local: whether it is a path in the file system of this machine.
+        store: the path, if it is in an object store that this process reaches.
     """
 
     location: str
     named: bool
     local: bool = False
+    store: StorePath | None = None
 
     def __str__(self) -> str:
         return self.location
@@ -43,6 +46,11 @@ class Target:
             return f"{self.quoted}.`{table_name}`"
         escaped = f"{self.location}/{table_name}".replace("`", "``")
         return f"delta.`{escaped}`"
+
+    @property
+    def place(self) -> AnyPath | None:
+        """Where delta-rs finds the tables; None: only Spark finds them."""
+        return Path(self.location) if self.local else self.store
 
     @property
     def quoted(self) -> str:
@@ -70,7 +78,7 @@ def parse_target(text: str, option: str = "--out") -> Target:
     if _CATALOG_SCHEMA.fullmatch(text) and not path.is_dir():
         return Target(text, named=True)
     if _URI.match(text):
-        return Target(text.rstrip("/"), named=False)
+        return Target(text.rstrip("/"), named=False, store=store_path(text))
     for ancestor in (path, *path.parents):
         if ancestor.exists() and not ancestor.is_dir():
             raise UsageError(f"{ancestor} is a file, but the tables need a folder", f"choose another {option}")

@@ -5,7 +5,6 @@ Source: TRACE_FORMAT, "A trace".
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
@@ -16,6 +15,7 @@ from dispatch_audit.pipeline.contract.setting_kinds import is_of_kind, setting_k
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.messages.model_errors import in_words, shown
 from dispatch_audit.pipeline.messages.nearest import did_you_mean, misspelt
+from dispatch_audit.pipeline.storage.store_path import AnyPath
 from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
 
 FILE_NAME = "trace.json"
@@ -89,7 +89,7 @@ class Manifest(BaseModel):
                 yield f"setting {name} is unknown and was not used; did you mean {meant_setting}?"
 
 
-def manifest_in(folder: Path, profile: str | None = None) -> Manifest:
+def manifest_in(folder: AnyPath, profile: str | None = None) -> Manifest:
     """Returns the manifest of the trace in `folder`.
 
     Args:
@@ -121,7 +121,7 @@ def manifest_without_file(source: str, profile: str | None) -> Manifest:
     return Manifest(pulsar_version=profile_named(profile).from_version)
 
 
-def _parsed(path: Path, text: str) -> Manifest:
+def _parsed(path: AnyPath, text: str) -> Manifest:
     try:
         fields = json.loads(text)
     # RecursionError: thousands of nested brackets exhaust the parser's stack. ValueError also covers numbers of
@@ -150,5 +150,5 @@ def _parsed(path: Path, text: str) -> Manifest:
     return manifest
 
 
-def _incorrect(path: Path, fault: str) -> TraceError:
+def _incorrect(path: AnyPath, fault: str) -> TraceError:
     return TraceError(f"{path}: {fault}", f"correct {FILE_NAME}; docs/TRACE_FORMAT.md describes its fields")

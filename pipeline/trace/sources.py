@@ -1,8 +1,8 @@
 """Finds the traces that the TRACE arguments of the command line name, with their logs and manifests.
 
-Local paths are searched here, without Spark. Sources that only Spark can reach are recognised by their names: a URI
-with the ending of a log is that log (globs allowed), any other URI is a Delta table, and `catalog.schema.table` is a
-table. Folders behind a URI are not searched for logs or a manifest, so such a source needs a profile.
+Paths of this machine and of object stores are searched here, without Spark, for logs and a manifest. Sources that only
+Spark can reach are recognised by their names: another URI with the ending of a log is that log (globs allowed), any
+other URI is a Delta table, and `catalog.schema.table` is a table. Such a source needs a profile.
 
 Source: TRACE_FORMAT, "A trace".
 """
@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.storage.store_path import AnyPath, StorePath, store_path
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
 from dispatch_audit.pipeline.trace.own_tables import is_own_table
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
@@ -32,8 +33,6 @@ _PERHAPS_LINES = (".json", ".ndjson", ".log", ".txt")
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"^\w+\.\w+\.\w+$")
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
-# The home of logs without a folder for a manifest: tables and URIs.
-_NO_HOME = ""
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,23 @@ class Log:
         kind: decides how it is read.
         path: a file, a folder, a URI, or the name of a table.
         local: whether the path is one of this machine; such a path is never a glob.
+        store: the path, if it is in a store that workers reach.
     """
 
     kind: LogKind
     path: str
     local: bool = True
+    store: StorePath | None = None
 
     @property
     def glob(self) -> str:
         """The path for Spark, which takes every path for a glob."""
-        return glob_of(self.path) if self.local else self.path
+        return self.path if self.place is None else glob_of(self.path)
+
+    @property
+    def place(self) -> AnyPath | None:
+        """Where workers find it; None: only Spark finds it."""
+        return Path(self.path) if self.local else self.store
 
 
 @dataclass(frozen=True)
@@ -119,14 +125,14 @@ def open_traces(
     """
     failed: list[UnusableTrace] = []
     # The inner dict keeps the order and drops a log that is named twice.
-    logs_by_home: dict[str, dict[Log, None]] = {}
+    logs_by_home: dict[AnyPath | None, dict[Log, None]] = {}
     for argument in [found for given in arguments for found in _traces_in(_plain(str(given)))]:
         with _noted(failed, argument):
             for home, log in _readable(argument):
                 logs_by_home.setdefault(home, {})[log] = None
     traces: list[Trace] = []
     for home, logs in logs_by_home.items():
-        with _noted(failed, home or ", ".join(log.path for log in logs)):
+        with _noted(failed, ", ".join(log.path for log in logs) if home is None else str(home)):
             traces.append(_trace(home, tuple(logs), profile))
     if failed and (unusable is None or not traces):
         raise failed[0].error
@@ -143,11 +149,11 @@ def _noted(unusable: list[UnusableTrace], path: str) -> Iterator[None]:
         unusable.append(UnusableTrace(path, error))
 
 
-def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:
-    if home == _NO_HOME:
+def _trace(home: AnyPath | None, logs: tuple[Log, ...], profile: str | None) -> Trace:
+    if home is None:
         names = ", ".join(log.path for log in logs)
         return Trace(manifest_without_file(names, profile), names, logs)
-    return Trace(manifest_in(Path(home), profile), home, logs)
+    return Trace(manifest_in(home, profile), str(home), logs)
 
 
 def _plain(argument: str) -> str:
@@ -155,13 +161,19 @@ def _plain(argument: str) -> str:
     return unquote(urlparse(argument).path) if argument.startswith("file:/") else argument
 
 
+def _place(argument: str) -> AnyPath | None:
+    """Returns the path that an argument names; None: it is a URI that only Spark reaches."""
+    stored = store_path(argument)
+    return stored or (None if _URI.match(argument) else Path(argument).absolute())
+
+
 def _traces_in(argument: str) -> list[str]:
     """Returns the traces in a folder that is no trace itself, or else the argument."""
-    folder = Path(argument).absolute()
+    folder = _place(argument)
     try:
-        if _URI.match(argument) or not folder.is_dir() or _is_delta(folder):
+        if folder is None or not folder.is_dir() or _is_delta(folder):
             return [argument]
-        children = sorted(folder.iterdir())
+        children = _children(folder)
         if any(_is_log(child) or child.name.endswith(PARQUET_ENDING) for child in children):
             return [argument]
         return [str(child) for child in children if (child / FILE_NAME).is_file()] or [argument]
@@ -169,7 +181,7 @@ def _traces_in(argument: str) -> list[str]:
         return [argument]  # `_readable` says why
 
 
-def _readable(argument: str) -> list[tuple[str, Log]]:
+def _readable(argument: str) -> list[tuple[AnyPath | None, Log]]:
     """Returns the logs of `_logs_of`, or raises why they cannot be read."""
     try:
         found = list(_logs_of(argument))
@@ -184,34 +196,44 @@ def _readable(argument: str) -> list[tuple[str, Log]]:
     return found
 
 
-def _logs_of(argument: str) -> Iterator[tuple[str, Log]]:
-    """Yields each log that `argument` names, with the folder of its manifest."""
-    if _URI.match(argument):
-        yield _NO_HOME, Log(_kind_by_name(argument) or "delta", argument, local=False)
-        return
-    path = Path(argument).absolute()
-    if path.is_dir():
+def _logs_of(argument: str) -> Iterator[tuple[AnyPath | None, Log]]:
+    """Yields each log that `argument` names, with the folder of its manifest; None: there is none for it."""
+    path = _place(argument)
+    if path is None:
+        yield None, Log(_kind_by_name(argument) or "delta", argument, local=False)
+    elif path.is_dir():
         yield from _logs_of_folder(path)
     elif path.exists():
-        yield str(path.parent), Log(_kind_of_file(path), str(path))
+        yield path.parent, _log(_kind_of_file(path), path)
+    elif isinstance(path, StorePath) and (matching := path.matching()):
+        yield from ((file.parent, _log(_kind_of_file(file), file)) for file in matching)
     elif _TABLE.match(argument) and _kind_by_name(argument) is None:
-        yield _NO_HOME, Log("table", argument, local=False)
+        yield None, Log("table", argument, local=False)
     else:
         raise UsageError(f"there is no trace at {argument}", "name a folder, a log or catalog.schema.table")
 
 
-def _logs_of_folder(folder: Path) -> Iterator[tuple[str, Log]]:
+def _log(kind: LogKind, path: AnyPath) -> Log:
+    stored = path if isinstance(path, StorePath) else None
+    return Log(kind, str(path), local=stored is None, store=stored)
+
+
+def _children(folder: AnyPath) -> list[AnyPath]:
+    return sorted(folder.iterdir())
+
+
+def _logs_of_folder(folder: AnyPath) -> Iterator[tuple[AnyPath, Log]]:
     if is_own_table(folder):
         raise UsageError(f"{folder} is a table of an audit, and no log", "pass the trace that was audited")
-    children = sorted(folder.iterdir())
+    children = _children(folder)
     named = [child for child in children if _is_log(child)]
     if named and not _is_delta(folder):
         for child in named:
-            yield str(folder), _log_at(child)
+            yield folder, _log_at(child)
     elif _is_delta(folder) or any(child.name.endswith(PARQUET_ENDING) for child in children):
         # The folder is one log; its manifest may be in it or beside it.
         home = folder if (folder / FILE_NAME).exists() else folder.parent
-        yield str(home), _log_at(folder)
+        yield home, _log_at(folder)
     elif any(map(is_own_table, children)):
         raise UsageError(f"{folder} has tables of an audit, and no logs", "pass the trace that was audited")
     else:
@@ -219,49 +241,50 @@ def _logs_of_folder(folder: Path) -> Iterator[tuple[str, Log]]:
         raise TraceError(f"{folder} has no logs", f"name them {names}, or pass another folder")
 
 
-def _is_log(path: Path) -> bool:
+def _is_log(path: AnyPath) -> bool:
     """Whether something in the folder of a trace is a log of it, by its name; a table of an audit never is."""
     return path.name.startswith(LOG_NAMES) and not is_own_table(path)
 
 
-def _log_at(path: Path) -> Log:
+def _log_at(path: AnyPath) -> Log:
     if not path.is_dir():
-        return Log(_kind_of_file(path), str(path))
+        return _log(_kind_of_file(path), path)
     if _is_delta(path):
-        return Log("delta", str(path))
-    kinds = {kind for file in path.rglob("*") if (kind := _kind_by_name(file.name)) is not None}
+        return _log("delta", path)
+    below: list[AnyPath] = sorted(path.rglob("*"))
+    kinds = {kind for file in below if (kind := _kind_by_name(file.name)) is not None}
     if len(kinds) != 1:
         found = "both JSON Lines and Parquet files" if kinds else "no log files"
         raise TraceError(f"{path} has {found}", f"put only {_OF_LINES} files or only .parquet files in it")
     kind = kinds.pop()
     if kind == "parquet":
         # Besides the manifest every file must be a log, because its writer may expect that it is read.
-        for file in (file for file in sorted(path.rglob("*")) if file.name != FILE_NAME and _is_visible(file, path)):
+        for file in (file for file in below if file.name != FILE_NAME and _is_visible(file, path)):
             _kind_of_file(file)
-    return Log(kind, str(path))
+    return _log(kind, path)
 
 
-def files_of(log: Log) -> list[Path]:
-    """Returns the files of a local log of JSON Lines or Parquet, in the order of their names."""
-    path = Path(log.path)
+def files_of(log: Log) -> list[AnyPath]:
+    """Returns the files of a log of JSON Lines or Parquet that workers reach, in the order of their names."""
+    path = log.place
+    assert path is not None, "Spark finds the files of other logs"
     if not path.is_dir():
         return [path]
-    return [
-        file for file in sorted(path.rglob("*")) if _kind_by_name(file.name) == log.kind and _is_visible(file, path)
-    ]
+    below: list[AnyPath] = sorted(path.rglob("*"))
+    return [file for file in below if _kind_by_name(file.name) == log.kind and _is_visible(file, path)]
 
 
-def _is_visible(file: Path, folder: Path) -> bool:
+def _is_visible(file: Any, folder: AnyPath) -> bool:
     """Whether a file below a folder is part of a log, as Spark has it: hidden ones are not."""
     hidden = any(name.startswith(("_", ".")) and "=" not in name for name in file.relative_to(folder).parts)
     return file.is_file() and not hidden
 
 
-def _is_delta(path: Path) -> bool:
-    return (path / "_delta_log").is_dir()
+def _is_delta(path: AnyPath) -> bool:
+    return path.is_dir() and (path / "_delta_log").is_dir()
 
 
-def _kind_of_file(path: Path) -> LogKind:
+def _kind_of_file(path: AnyPath) -> LogKind:
     kind = _kind_by_name(path.name)
     if kind is None:
         # Not skipped, because a verdict on half a trace would be wrong.
@@ -271,7 +294,7 @@ def _kind_of_file(path: Path) -> LogKind:
     return kind
 
 
-def _way_out(path: Path) -> str:
+def _way_out(path: AnyPath) -> str:
     if path.suffix in _PERHAPS_LINES:
         return "rename it if each line is one JSON object"
     return "write each of its rows as one JSON object a line, as docs/TRACE_FORMAT.md describes"

@@ -91,6 +91,7 @@ ROOMS = (
     "dispatch_audit.pipeline.engine",
     "dispatch_audit.pipeline.spark_errors",
     "dispatch_audit.pipeline.settings",
+    "dispatch_audit.pipeline.storage",
     "dispatch_audit.pipeline.compilation",
     "dispatch_audit.pipeline.cache_folder",
     "dispatch_audit.pipeline.arrow_stream",

@@ -89,6 +89,6 @@ def test_paths_become_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_spark_alone_can_reach_keeps_its_name() -> None:
-    (trace,) = open_traces(["s3://bucket/night/events.jsonl"], "pulsar-4.2.4")
+    (trace,) = open_traces(["hdfs://bucket/night/events.jsonl"], "pulsar-4.2.4")
     (place,) = source_locations(trace, [FINDING])
-    assert place.path == place.uri == "s3://bucket/night/events.jsonl"
+    assert place.path == place.uri == "hdfs://bucket/night/events.jsonl"

@@ -39,7 +39,7 @@ def read(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
     """The good rows of a part of a file, the refused ones, and the number of its lines."""
     good, refused, lines = [], [], 0
-    for part in LineReader(_COLUMNS, rows).file(str(path), begin, end):
+    for part in LineReader(_COLUMNS, rows).file(path, begin, end):
         assert part.good.num_rows <= rows
         good += part.good.to_pylist(maps_as_pydicts="strict")
         refused += part.refused.to_pylist()
@@ -296,7 +296,7 @@ def test_good_rows_that_are_asked_for_come_with_their_texts(
     path = written(tmp_path, lines, name)
     asked = AskedRows.of(pa.table({"topic": [FLOW["topic"]] * 4, "seq": [7, 3, 3, 99]}))
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1_000)
-    parts = LineReader(["seq"], 10, asked=asked).file(str(path), 0, None)
+    parts = LineReader(["seq"], 10, asked=asked).file(path, 0, None)
     found = sorted((row for part in parts for row in part.asked.to_pylist()), key=lambda row: int(row["line"]))
     assert [(row["line"], row["refused"], row["raw"].encode()) for row in found] == [
         (line, None, lines[line - 1]) for line in (5, 9, 43)

@@ -88,7 +88,7 @@ def test_a_folder_that_is_a_log_has_its_manifest_in_or_beside_it(tmp_path: Path,
 
 
 def test_what_spark_alone_can_reach_is_taken_by_its_name() -> None:
-    names = ["main.audit.events", "s3://b/t/messages*.jsonl.gz", "abfss://c@a/x.parquet", "dbfs:/t/events"]
+    names = ["main.audit.events", "hdfs://b/t/messages*.jsonl.gz", "wasbs://c@a/x.parquet", "dbfs:/t/events"]
     (trace,) = open_traces(names, "pulsar-4.2.4")
     assert [(log.kind, log.path) for log in trace.logs] == [
         ("table", names[0]),

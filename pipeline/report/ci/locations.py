@@ -88,7 +88,7 @@ def _files(path: Path) -> list[Path]:
 def _rows(file: Path, seqs: set[bytes]) -> Iterator[tuple[_Row, int]]:
     """Yields the rows of a file that have one of the seqs, each with its line."""
     try:
-        with open_lines(str(file)) as lines:
+        with open_lines(file) as lines:
             yield from _rows_of(lines, seqs)
     except DAMAGED:
         # The log was audited, so it is truncated and the settings allow that, or it was removed since.

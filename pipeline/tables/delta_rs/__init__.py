@@ -1,1 +1,1 @@
-"""Tables below a local path, read and written by delta-rs, without a JVM."""
+"""Tables below a local path or in an object store, read and written by delta-rs, without a JVM."""

@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.tables.table_schema import TableSchema
 from dispatch_audit.pipeline.trace.sources import glob_of
 
 # Much longer than an audit takes: older staging areas were left by audits that were killed and never run again.
-_LEFT_BEHIND_S = 7 * 24 * 3600.0
+LEFT_BEHIND_S = 7 * 24 * 3600.0
 # Rows of a table that take no more than this are held by the driver. Those of a larger one are decoded while they are
 # written: `assignments`, the largest table of many quiet partitions, is not used for anything else.
 SMALL_BYTES = 1 << 20
@@ -90,7 +90,7 @@ class LocalStaging(Staging):
 
     def sweep(self) -> None:
         """Drops what killed attempts at any run staged a week ago or earlier."""
-        for folder in _begun_before(self._run.parent.glob("*/*"), time.time() - _LEFT_BEHIND_S):
+        for folder in _begun_before(self._run.parent.glob("*/*"), time.time() - LEFT_BEHIND_S):
             _remove(folder)
 
     @property

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.storage.store_path import AnyPath, StorePath
 from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
 from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader, Texts, json_texts
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
@@ -32,15 +33,18 @@ class ParquetRows:
         TraceError: the file has a column twice.
     """
 
-    def __init__(self, path: str, values: Mapping[str, Any], *, numbered: bool) -> None:
+    def __init__(self, path: AnyPath, values: Mapping[str, Any], *, numbered: bool) -> None:
         self._values, self._numbered = values, numbered
-        metadata = pq.read_metadata(path)
+        # Many small reads, each of them a request, become few large ones.
+        stored = isinstance(path, StorePath)
+        opened = path.random_access() if isinstance(path, StorePath) else path
+        metadata = pq.read_metadata(opened)
         self._schema = metadata.schema.to_arrow_schema()
         twice = [name for name in ARROW_TYPES if self._schema.names.count(name) > 1]
         if twice:
             raise TraceError(f"cannot read {path}: column {twice[0]} is there twice", "write each column once")
         encoded = [f.name for f in self._schema if f.type in _TEXTS and ARROW_TYPES.get(f.name) in _TEXTS]
-        self._file = pq.ParquetFile(path, metadata=metadata, read_dictionary=encoded)
+        self._file = pq.ParquetFile(opened, metadata=metadata, read_dictionary=encoded, pre_buffer=stored)
         sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         self._first_row = np.cumsum([0, *sizes])
 

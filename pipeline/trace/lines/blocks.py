@@ -1,9 +1,9 @@
 """Cuts files of lines into blocks of whole lines."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from dispatch_audit.pipeline.storage.store_path import AnyPath
 from dispatch_audit.pipeline.trace.lines.open_lines import open_lines
 
 BLOCK_BYTES: Final = 8 << 20
@@ -37,7 +37,7 @@ class LineBlock(NamedTuple):
     newlines: int
 
 
-def blocks_of(path: str, begin: int, end: int | None) -> Iterator[LineBlock]:
+def blocks_of(path: AnyPath, begin: int, end: int | None) -> Iterator[LineBlock]:
     """Yields the lines of a part of a file in blocks.
 
     Args:
@@ -56,7 +56,7 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[LineBlock]:
         yield from _cut(LineBlock(text, text.count(b"\n")))
 
 
-def _whole_file(path: str) -> Iterator[bytes]:
+def _whole_file(path: AnyPath) -> Iterator[bytes]:
     """Yields the content of a file; if it is compressed and ends too early, all of it up to there.
 
     Raises:
@@ -81,8 +81,8 @@ def _whole_file(path: str) -> Iterator[bytes]:
         yield b"".join(read)
 
 
-def _part(path: str, begin: int, end: int) -> Iterator[bytes]:
-    with Path(path).open("rb") as stream:
+def _part(path: AnyPath, begin: int, end: int) -> Iterator[bytes]:
+    with path.open("rb") as stream:
         # The line that holds the byte before the part began in the part before.
         at = 0 if begin == 0 else _after_newline(stream, begin - 1)
         last = _after_newline(stream, end - 1)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.storage.store_path import AnyPath
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.good_rows import CHECKED, Mask, good_rows
 from dispatch_audit.pipeline.trace.checks.one_row import Fault
@@ -55,7 +56,7 @@ class LineReader:
         # The seq of a row decides whether it is in the range.
         self._parsed = tuple(dict.fromkeys((*columns, "seq", *(() if asked is None else OF_ROW))))
 
-    def file(self, path: str, begin: int, end: int | None) -> Iterator[RowsRead]:
+    def file(self, path: AnyPath, begin: int, end: int | None) -> Iterator[RowsRead]:
         """Yields the rows of a part of a file.
 
         Args:

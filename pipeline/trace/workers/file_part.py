@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from dispatch_audit.pipeline.errors import TraceError, not_at_worker
+from dispatch_audit.pipeline.storage.reasons import reason_of
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import UNCHECKED_ROWS, RowsRead, every_row
 from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader
@@ -47,7 +48,7 @@ class FilePart:
         with self._unreadable():
             if share.kind == "json":
                 reader = LineReader(columns, rows, share.seqs, asked)
-                yield from reader.file(share.path, share.begin, share.step or None)
+                yield from reader.file(share.place, share.begin, share.step or None)
             else:
                 file, checks = self._opened(), ColumnReader(share.log, columns, rows, asked)
                 yield from file.read(self._row_groups(file), share.seqs, checks)
@@ -68,11 +69,15 @@ class FilePart:
         except FileNotFoundError as error:
             raise not_at_worker(self.file) from error
         except _UNREADABLE as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise TraceError(f"cannot read {self.file}: {why}", "copy it again or leave it out") from error
+            raise TraceError(f"cannot read {self.file}: {self._why(error)}", "copy it again or leave it out") from error
+
+    def _why(self, error: Exception) -> str:
+        if self.share.store is not None:
+            return reason_of(error)
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
 
     def _opened(self) -> ParquetRows:
-        return ParquetRows(self.share.path, dict(self.share.values), numbered=self.share.kind == "parquet")
+        return ParquetRows(self.share.place, dict(self.share.values), numbered=self.share.kind == "parquet")
 
     def _row_groups(self, file: ParquetRows) -> list[int]:
         return [number for number in file.groups(self.share.seqs) if number % self.share.step == self.share.begin]

@@ -55,47 +55,47 @@ ACTIVE_SAIL = Environment(active="embedded", sail=True, java=not_asked)
 def test_what_is_there_is_taken_unless_an_engine_is_asked_for(
     option: EngineOption, found: Environment, engine: Engine
 ) -> None:
-    assert chosen(option, found, local=True) is engine
+    assert chosen(option, found, embeddable=True) is engine
 
 
 def test_a_session_on_the_embedded_engine_goes_on_whatever_the_environment_names() -> None:
-    assert chosen("auto", replace(ACTIVE_SAIL, remote=True), local=True) is Engine.ACTIVE
+    assert chosen("auto", replace(ACTIVE_SAIL, remote=True), embeddable=True) is Engine.ACTIVE
 
 
 @pytest.mark.parametrize("found", [DATABRICKS, SUBMITTED, ACTIVE])
 def test_the_embedded_engine_does_not_start_beside_another(found: Environment) -> None:
     with pytest.raises(UsageError, match="does not start where another engine runs; leave --engine out"):
-        chosen("embedded", found, local=True)
+        chosen("embedded", found, embeddable=True)
 
 
 def test_spark_does_not_start_beside_the_embedded_engine() -> None:
     with pytest.raises(UsageError, match="Spark does not start where the embedded engine runs; leave --engine out"):
-        chosen("spark", ACTIVE_SAIL, local=True)
+        chosen("spark", ACTIVE_SAIL, embeddable=True)
 
 
 def test_an_embedded_engine_that_is_not_installed_says_how_to_install_it() -> None:
     with pytest.raises(UsageError, match=r"is not installed; pip install 'pulsar-dispatch-audit\[embedded\]'$"):
-        chosen("embedded", JAVA, local=True)
+        chosen("embedded", JAVA, embeddable=True)
 
 
 @pytest.mark.parametrize(("found", "engine"), [(BOTH, Engine.LOCAL_SPARK), (SAIL, Engine.EMBEDDED)])
 def test_what_is_not_local_is_for_spark_if_there_is_a_java(found: Environment, engine: Engine) -> None:
-    assert chosen("auto", found, local=False) is engine
+    assert chosen("auto", found, embeddable=False) is engine
 
 
 @pytest.mark.parametrize(
-    ("found", "local", "reason"),
+    ("found", "embeddable", "reason"),
     [
-        (BOTH, True, "on the embedded engine, because all files are on this machine"),
+        (BOTH, True, "on the embedded engine, because it reaches all files"),
         (SAIL, False, "on the embedded engine, because there is no Java"),
-        (BOTH, False, "on Apache Spark, because the embedded engine reads and writes local files only"),
+        (BOTH, False, "on Apache Spark, because the embedded engine has no catalog"),
         (JAVA, True, "on Apache Spark, because the embedded engine is not installed"),
     ],
 )
-def test_auto_says_why_it_chose_an_engine_of_this_machine(found: Environment, local: bool, reason: str) -> None:
-    assert (why(chosen("auto", found, local=local), found, local=local) or "").startswith(reason)
+def test_auto_says_why_it_chose_an_engine_of_this_machine(found: Environment, embeddable: bool, reason: str) -> None:
+    assert (why(chosen("auto", found, embeddable=embeddable), found, embeddable=embeddable) or "").startswith(reason)
 
 
 @pytest.mark.parametrize("found", [DATABRICKS, CONNECT, SUBMITTED, ACTIVE])
 def test_an_engine_that_is_there_needs_no_reason(found: Environment) -> None:
-    assert why(chosen("auto", found, local=True), found, local=True) is None
+    assert why(chosen("auto", found, embeddable=True), found, embeddable=True) is None

@@ -22,7 +22,7 @@ def test_for_tables_that_spark_writes(target: str, needed: bool) -> None:
     assert needs_delta(parse_target(target), open_traces([SAMPLE])) is needed
 
 
-@pytest.mark.parametrize("source", ["catalog.schema.table", "s3://bucket/trace", "s3://bucket/trace.parquet"])
+@pytest.mark.parametrize("source", ["catalog.schema.table", "hdfs://host/trace", "hdfs://host/trace.parquet"])
 def test_for_logs_that_only_spark_reaches(source: str) -> None:
     assert needs_delta(None, open_traces([source], "pulsar-4.0.7"))
 

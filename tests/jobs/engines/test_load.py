@@ -45,6 +45,6 @@ def test_of_large_files_the_jvm_sees_chunks(tmp_path: Path, kind: str) -> None:
     assert load_of(open_traces([log.parent if kind == "delta" else log], "pulsar-4.0.7")) is Load.CHUNKS
 
 
-@pytest.mark.parametrize("source", ["catalog.schema.trace", "s3://bucket/trace", "s3://bucket/trace.parquet"])
+@pytest.mark.parametrize("source", ["catalog.schema.trace", "hdfs://host/trace", "hdfs://host/trace.parquet"])
 def test_what_only_spark_can_reach_may_be_large(source: str) -> None:
     assert load_of(open_traces([SAMPLE, source], "pulsar-4.0.7")) is Load.ROWS

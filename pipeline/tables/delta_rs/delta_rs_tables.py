@@ -1,4 +1,4 @@
-"""Tables below a local path, read and written by delta-rs.
+"""Tables below a local path or in an object store, read and written by delta-rs.
 
 delta-rs refuses one of two overlapping writes as Spark does, if both carry a transaction of the same run or one removes
 rows that the other could have read. In two points it differs, which `_write` makes up for:
@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,8 +20,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from dispatch_audit.pipeline.engine.releases.arrow_frames import frame_of_table
 from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
+from dispatch_audit.pipeline.storage.delta import opened_table, options_of, path_of
+from dispatch_audit.pipeline.storage.reasons import WAY_OUT, reason_of
+from dispatch_audit.pipeline.storage.store_path import AnyPath
 from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
+from dispatch_audit.pipeline.tables.delta_rs.store_staging import StoreStaging
 from dispatch_audit.pipeline.tables.rows import ArrowRows, TableRows
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.staging import Staging
@@ -44,11 +48,11 @@ _BROKEN = "Invalid data found"
 
 
 @dataclass(frozen=True)
-class LocalTables:
-    """The tables of a target that is a local path.
+class DeltaRsTables:
+    """The tables of a target that has a place.
 
     Attributes:
-        target: the path.
+        target: a local path, or one in an object store.
         spark: the session that hands rows to workers; only `frame` needs one.
     """
 
@@ -75,12 +79,13 @@ class LocalTables:
         if _is_foreign(folder):
             raise FileExistsError(f"{folder} holds something else")
         DeltaTable.create(
-            folder,
+            path_of(folder),
             Schema.from_json(table.spark_schema.json()),
             partition_by=[RUN_KEY],
             description=table.comment,
             configuration={**_PROTOCOL, **table.properties},
             raise_if_key_not_exists=False,  # it does not know the properties of constraints
+            storage_options=options_of(folder),
         )
 
     def add_columns(self, table: TableSchema, lacking: Sequence[str]) -> None:
@@ -119,6 +124,10 @@ class LocalTables:
         assert self.spark is not None, "workers read it"
         fields = [field for field in TABLES[table_name].spark_schema if field.name in columns]
         schema = StructType(fields)
+        if not self.target.local:
+            # The engine has no way to the store.
+            found = self._found(table_name, ", ".join(schema.names), f"WHERE {of_run(run_key)}")
+            return frame_of_table(self.spark, found, schema)
         files = self._opened(table_name).file_uris(file_pruning_predicate=of_run(run_key))
         if not files:
             return self.spark.createDataFrame([], schema)
@@ -152,7 +161,7 @@ class LocalTables:
 
     def staging(self, run_key: str) -> Staging:
         """Returns the staging area of a new attempt at a run."""
-        return LocalStaging(self.target, run_key)
+        return LocalStaging(self.target, run_key) if self.target.local else StoreStaging(self.target, run_key)
 
     def _write(
         self,
@@ -204,28 +213,23 @@ class LocalTables:
             UsageError: it cannot be read.
         """
         try:
-            return DeltaTable(self._folder(table_name))
+            return opened_table(self._folder(table_name))
         except TableNotFoundError:
             raise
         except (DeltaError, OSError) as error:  # for example a log that lacks a commit
             raise self._unreadable(table_name, error) from error
 
-    def _folder(self, table_name: str) -> Path:
-        return Path(self.target.location, table_name)
+    def _folder(self, table_name: str) -> AnyPath:
+        assert self.target.place is not None, "`tables_of` leaves other targets to Spark"
+        return self.target.place / table_name
 
     def _unreadable(self, table_name: str, error: Exception) -> UsageError:
-        return UsageError(
-            f"cannot read the table {table_name} in {self.target}: {reason_of(error)}", "choose another --out"
-        )
+        way_out = "choose another --out" if self.target.local else WAY_OUT
+        return UsageError(f"cannot read the table {table_name} in {self.target}: {reason_of(error)}", way_out)
 
     def _unwritable(self, table_name: str, error: Exception) -> UsageError:
-        way_out = "check its free space and who may write to it, then audit again"
+        way_out = "check its free space and who may write to it, then audit again" if self.target.local else WAY_OUT
         return UsageError(f"cannot write the table {table_name} in {self.target}: {reason_of(error)}", way_out)
-
-
-def reason_of(error: Exception) -> str:
-    """Returns the message of an error of delta-rs on one line."""
-    return " ".join(str(error).split())
 
 
 def _add_constraint(constraint: dict[str, str], found: DeltaTable) -> None:
@@ -266,7 +270,7 @@ def _complete(table: TableSchema, rows: ArrowRows, run_key: str) -> Iterator[pa.
         yield pa.record_batch(arrays, schema=table.stored_arrow_schema)
 
 
-def _is_foreign(folder: Path) -> bool:
+def _is_foreign(folder: AnyPath) -> bool:
     """Whether a folder holds more than what an audit that is killed before its first commit leaves of a table."""
     if not folder.exists():
         return False
@@ -274,7 +278,7 @@ def _is_foreign(folder: Path) -> bool:
     return [*folder.iterdir()] not in ([], [log]) or (log.exists() and not all(map(_is_left, log.iterdir())))
 
 
-def _is_left(path: Path) -> bool:
+def _is_left(path: AnyPath) -> bool:
     if path.name == _OF_COORDINATORS:
         return not any(path.iterdir())
     return path.name.startswith(".") or "#" in path.name

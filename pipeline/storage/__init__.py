@@ -1,0 +1,1 @@
+"""Object stores: their options, and paths in them."""
