@@ -30,7 +30,7 @@ MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start":
 NO_JAVA = "there is no Java 17 or later for Apache Spark"
 NO_BROWSER = "there is no Chromium for the pages"
 
-pytest_plugins = ["page_fixtures", "broker_fixtures", "table_fixtures"]
+pytest_plugins = ["page_fixtures", "broker_fixtures", "table_fixtures", "store_fixtures"]
 
 WriteTrace = Callable[..., Path]
 RunCli = Callable[..., tuple[int, str, str]]
@@ -88,6 +88,8 @@ def _shared(item: pytest.Item) -> str:
     """What a test shares with others: the process with the embedded engine, wheels, or a fixture of its module."""
     if not isinstance(item, pytest.Function):
         return ""
+    if "s3_options" in item.fixturenames:
+        return "embedded"  # where its commands run, so that the server is started once
     if "run_embedded" in item.fixturenames:
         return "embedded"
     if "wheel" in item.fixturenames:

@@ -62,8 +62,8 @@ StorageOption = Annotated[
     typer.Option(
         "--storage-option",
         metavar="NAME=VALUE",
-        help="A credential or setting of the object store behind s3://, gs:// or abfss://, such as AWS_ENDPOINT_URL; by "
-        "default the environment has them. Never shown or stored. May be repeated.",
+        help="A credential or setting of the object store behind s3://, gs:// or abfss://, such as AWS_ENDPOINT_URL; "
+        "the environment may have them too. Never shown or stored. May be repeated.",
         show_default=False,
     ),
 ]

@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeVar, cast
 
+from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.storage.options import Options, for_delta_rs, given_options
 from dispatch_audit.pipeline.storage.reasons import unreachable
 
@@ -118,8 +119,13 @@ class StorePath:
         """Yields all files and folders below it."""
         yield from self._listed(recursive=True)
 
+    @property
+    def is_glob(self) -> bool:
+        """Whether the last part stands for several names; an object of such a name is not found."""
+        return not {"*", "?"}.isdisjoint(self.name)
+
     def matching(self) -> list["StorePath"]:
-        """Returns what is in the folder under a name that this one, as a glob, stands for."""
+        """Returns what is in the folder under a name that the last part, a glob, stands for."""
         return sorted(path for path in self.parent.iterdir() if fnmatchcase(path.name, self.name))
 
     def of_size(self, size: int) -> "StorePath":
@@ -147,7 +153,7 @@ class StorePath:
         """Writes a file, or another content into it."""
 
         def write(files: "pafs.FileSystem") -> None:
-            with files.open_output_stream(self.key) as stream:
+            with files.open_output_stream(self.key, compression=None) as stream:  # else by the name
                 stream.write(content)
 
         self._asked(write)
@@ -200,8 +206,13 @@ def store_path(text: str) -> StorePath | None:
     """Returns the path in a store that a URI names, with the options that hold now.
 
     None: it is no such URI, or this is a cluster of Databricks, where Spark reaches stores.
+
+    Raises:
+        UsageError: it has credentials, which would be stored with the tables.
     """
     found = None if _ON_DATABRICKS in os.environ else _URI.fullmatch(text)
+    if found and "@" in found["root"] and not found["root"].startswith("abfs"):
+        raise UsageError("a URI of a store has a secret before its @", "pass it with --storage-option")
     return found and StorePath(found["root"], (found["key"] or "").strip("/"), given_options())
 
 

@@ -170,6 +170,11 @@ def _place(argument: str) -> AnyPath | None:
 def _traces_in(argument: str) -> list[str]:
     """Returns the traces in a folder that is no trace itself, or else the argument."""
     folder = _place(argument)
+    if isinstance(folder, StorePath) and folder.is_glob:
+        # A shell expands those of this machine.
+        if matching := folder.matching():
+            return [str(path) for path in matching]
+        raise UsageError(f"nothing matches {argument}", "check the name")
     try:
         if folder is None or not folder.is_dir() or _is_delta(folder):
             return [argument]
@@ -205,8 +210,6 @@ def _logs_of(argument: str) -> Iterator[tuple[AnyPath | None, Log]]:
         yield from _logs_of_folder(path)
     elif path.exists():
         yield path.parent, _log(_kind_of_file(path), path)
-    elif isinstance(path, StorePath) and (matching := path.matching()):
-        yield from ((file.parent, _log(_kind_of_file(file), file)) for file in matching)
     elif _TABLE.match(argument) and _kind_by_name(argument) is None:
         yield None, Log("table", argument, local=False)
     else:
