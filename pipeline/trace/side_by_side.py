@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from dispatch_audit.pipeline.storage.store_path import any_path
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME, Manifest
 from dispatch_audit.pipeline.trace.sources import Trace, files_of
 
@@ -45,9 +45,9 @@ def put_together(traces: Sequence[Trace]) -> list[Trace]:
 
 def _belongs_to(trace: Trace) -> object:
     """What recordings have in common that may be one trace; None: it is no recording of one start."""
-    manifest, folder = trace.manifest, Path(trace.path)
+    manifest, folder = trace.manifest, any_path(trace.path)
     is_start = manifest.recorder.name == _RECORDER and _OF_START.fullmatch(folder.name)
-    if not is_start or manifest.keys_digested or not all(log.local and log.kind == "json" for log in trace.logs):
+    if not is_start or manifest.keys_digested or not all(log.place and log.kind == "json" for log in trace.logs):
         return None
     claims = {"settings": dict(manifest.settings), "events": sorted(manifest.recorder.events)}
     return str(folder.parent), manifest.pulsar_version, json.dumps(claims, sort_keys=True)
@@ -60,9 +60,9 @@ def _of_one_storage(group: Sequence[Trace]) -> Iterable[Trace]:
 
 
 def _one(group: Sequence[Trace]) -> Trace:
-    folders = [Path(trace.path) for trace in group]
+    folders = [any_path(trace.path) for trace in group]
     parent = folders[0].parent
-    whole = {child.parent for child in parent.glob(f"*/{FILE_NAME}")} == set(folders)
+    whole = {child for child in parent.iterdir() if (child / FILE_NAME).is_file()} == set(folders)
     path = str(parent) if whole else ", ".join(map(str, folders))
     logs = tuple(log for trace in group for log in trace.logs)
     return replace(group[0], manifest=_manifest_of(group), path=path, logs=logs)
@@ -96,7 +96,7 @@ def _first_rows(trace: Trace) -> Iterator[dict[str, Any]]:
     """The first rows of a recording, as far as they can be read; whoever reads all of it says what is wrong."""
     for file in islice((file for log in trace.logs for file in files_of(log)), 1):
         try:
-            with gzip.open(file) as lines:
+            with file.open("rb") as packed, gzip.open(packed) as lines:
                 for line in islice(lines, _ROWS_LOOKED_AT):
                     row = json.loads(line)
                     if isinstance(row, dict):
