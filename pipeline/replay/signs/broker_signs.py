@@ -50,12 +50,15 @@ class BrokerSigns:
 
     Attributes:
         ended_seq: the last row that says that its recorder was closed in order; -1: there is none.
+        last_seq: the last row; -1: there is none.
+        last_us: its time.
     """
 
-    __slots__ = ("_hangs", "_period_us", "_running", "ended_seq")
+    __slots__ = ("_hangs", "_period_us", "_running", "ended_seq", "last_seq", "last_us")
 
     def __init__(self) -> None:
         self.ended_seq = -1
+        self.last_seq, self.last_us = -1, 0
         self._period_us: int | None = None
         self._running: list[Running] = []
         self._hangs: list[Hang] = []
@@ -63,6 +66,7 @@ class BrokerSigns:
     def note(self, rows: Sequence[RecorderRow]) -> None:
         """Takes the next rows, in the order of seq."""
         for row in rows:
+            self.last_seq, self.last_us = row.seq, row.ts_us
             if row.event == "hang":
                 self._hang(row)
                 continue

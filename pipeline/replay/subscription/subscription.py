@@ -56,9 +56,9 @@ class Subscription:
             self._watermark.add(events.seq, events.ts_us)
             self._silence.note(events.ts_us, part.snapshots, part.membership)
         self._signs.note(part.of_recorder)
-        # The recorder looked at the subscription for such a row, or ran, so what is open lasted at least up to it.
-        beside = [row for row in part.settings if row.of_subscription] + part.of_recorder
-        self._last = max([self._last, *(TracePoint(row.seq, row.ts_us) for row in beside)])
+        # The recorder looked at the subscription for such a row, so what is open lasted at least up to it.
+        settings = [TracePoint(row.seq, row.ts_us) for row in part.settings if row.of_subscription]
+        self._last = max([self._last, *settings])
         self.loop.apply(self.loop.membership.push(part, self._filled(part.snapshots, part.gaps)))
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
@@ -117,10 +117,12 @@ class Subscription:
     def _found(self, report_range: ReportRange) -> ReplayResult:
         loop, dispatcher, membership = self.loop, self.loop.dispatcher, self.loop.membership
         epochs, snapshots, cold_start = membership.owners.epochs, loop.snapshots, loop.cold_start
-        epochs.share(self._last.ts_us)
+        # What is open lasted up to the last row in which the recorder said that it ran.
+        end = max(self._last, TracePoint(self._signs.last_seq, self._signs.last_us))
+        epochs.share(end.ts_us)
         # Rows that are still held may end an interval that is open at the end of a window, so its length is not known.
-        over_us = self._last.ts_us if report_range.final else self.released.ts_us
-        dispatcher.close(self._last._replace(ts_us=over_us), goes_on=not report_range.final)
+        over_us = end.ts_us if report_range.final or self._is_long_over else self.released.ts_us
+        dispatcher.close(end._replace(ts_us=over_us), goes_on=not report_range.final)
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)

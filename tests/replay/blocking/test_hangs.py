@@ -3,7 +3,22 @@
 from typing import Any
 
 import pytest
-from local_replay import LOW, Log, one_waiting, replayed, reported, tables_of
+from local_replay import (
+    AUTO_SPLIT,
+    LOW,
+    SKEW_US,
+    Log,
+    chunks_of,
+    named_in,
+    one_waiting,
+    replayed,
+    reported,
+    tables_of,
+)
+
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.replay_group import replay_group
 
 SECOND_US = 1_000_000
 DEADLOCK = (
@@ -86,6 +101,19 @@ def test_a_broker_that_hangs_to_the_end_is_stalled_up_to_its_last_heartbeat() ->
     assert "up to 1970-01-01 00:17:01" in found["why"][0]
     (coverage,) = tables_of(log.rows, version="4.2.4")["coverage"]
     assert coverage["progress"] == "stalled"
+
+
+def test_a_window_in_which_a_broker_hangs_shows_for_how_long_it_has_hung() -> None:
+    log = hanging(beats=True, waits_for=DEADLOCK, over=False)
+    for _ in range(40):
+        log.now_us += 2 * SECOND_US
+        beat(log)
+    profile = profile_for("4.2.4", AUTO_SPLIT)
+    config = ReplayConfig(profile, "4.2.4", profile.broker(AUTO_SPLIT), SKEW_US, 1_000, ends_us=log.now_us)
+    (group,) = named_in([log.rows])
+    chunks = chunks_of([log.rows], config)[group]
+    coverage = dict(replay_group(group, chunks, config, 0, keep_state=True))["coverage"]
+    assert (coverage["progress"], coverage["held_up_seconds"]) == (("held_up",), (89.0,))
 
 
 def in_the_middle(*last: str) -> str:
