@@ -28,7 +28,7 @@ DiagnosisForm = Literal["text", "json", "html"]
 
 @dataclass(frozen=True)
 class Diagnoses:
-    """The answers on all Key_Shared subscriptions of some dumps.
+    """The answers on all subscriptions of some dumps.
 
     Attributes:
         result: the diagnoses, and what was left out.
@@ -91,8 +91,8 @@ def diagnose(
     """Says from a broker's statistics who holds messages up.
 
     Args:
-        files: what `pulsar-admin topics stats` and `stats-internal` print, of one moment or several; `-` is standard
-            input; a folder is one of `record-stats`.
+        files: what `pulsar-admin topics stats` and `stats-internal` print, or metrics, of one moment or several; `-` is
+            standard input; a folder is one of `record-stats`.
         version: release of the broker; None: as the recording says.
         fail_on: how sure the answer has to be for `Diagnoses.failed`.
         out: also add the answers to the Delta table `diagnoses` of this target.
@@ -103,7 +103,7 @@ def diagnose(
 
     Raises:
         UsageError: a file does not exist, or the target cannot be written.
-        TraceError: a file holds no statistics of a Key_Shared subscription.
+        TraceError: a file holds no statistics of a subscription.
         InternalError: a fault of the diagnosis.
     """
     with one_error(), options_given(storage_options):
