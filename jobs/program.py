@@ -1,5 +1,6 @@
 """The program `dispatch-audit`: Ctrl-C ends it from here on, also while it imports the commands."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -16,6 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         arguments: without the name of the program; None: those of the process.
     """
     end_on_interrupt()
+    if "--debug" not in (sys.argv if arguments is None else arguments):
+        # delta-rs logs each place in which it finds no credentials; the error says it in one line.
+        os.environ.setdefault("RUST_LOG", "off")
     # The commands import parts of PySpark that an old one lacks.
     try:
         require_supported(pyspark_version())

@@ -3,7 +3,6 @@
 import os
 import sys
 
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from dispatch_audit.jobs.engines.class_archive import class_archive_options
@@ -94,6 +93,9 @@ def submitted(builder: SparkSession.Builder) -> SparkSession:
 
 def _given_jars() -> list[str]:
     """Returns the jars that spark-submit was given or found, and those of the installation."""
+    # Imported here, because pyspark-client lacks them, with which nothing is submitted.
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+
     # The JVM of spark-submit runs already; it has them as a property.
     SparkContext._ensure_initialized()
     given = (SparkConf().get("spark.jars") or "").split(",")

@@ -6,12 +6,16 @@ from typing import Final
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.storage.options import without_values
 
-WAY_OUT: Final = "check the name, the credentials and the endpoint (docs/STORES.md)"
+WAY_OUT: Final = "check the name, the credentials and the endpoint (docs/WHERE_TO_RUN.md)"
 
-_OF_STORES: Final = re.compile(r"Generic (?:S3|GCS|MicrosoftAzure|HTTP) error|Error performing \w+ ")
+_OF_STORES: Final = re.compile(
+    r"Generic (?:S3|GCS|MicrosoftAzure|HTTP) error|Error performing \w+ |loading credentials"
+)
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-# The service that gives a machine in a cloud its credentials, which is asked last.
-_NO_CREDENTIALS: Final = re.compile(r"Error performing \w+ http://169\.254\.169\.254/")
+# The service that gives a machine in a cloud its credentials is asked last.
+_NO_CREDENTIALS: Final = re.compile(
+    r"Error performing \w+ http://169\.254\.169\.254/|error occurred while loading cred"
+)
 _XML: Final = re.compile(r"<Code>(?P<code>\w+)</Code>\s*<Message>(?P<message>[^<]*)</Message>")
 _JSON: Final = re.compile(r'"message":\s*"(?P<message>[^"]+)"')
 _STATUS: Final = re.compile(r"^\d{3} [A-Z][\w ]*$", re.MULTILINE)

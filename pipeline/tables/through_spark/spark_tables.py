@@ -22,6 +22,8 @@ from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.through_spark.spark_staging import SparkStaging
 
 _WAY_OUT = "choose another --out"
+_NO_CONNECTOR = re.compile(r"Class \S+ not found|No FileSystem for scheme")
+_ADD_CONNECTOR = "add the connector of the store to Spark (docs/WHERE_TO_RUN.md), or pass --engine embedded"
 # Delta raises these in the second of two attempts at one run; attempts at different runs do not conflict.
 # PySpark has no classes for them without Delta's Python package, which a cluster need not have.
 _CONFLICT = re.compile(
@@ -60,7 +62,7 @@ class SparkTables:
             return None
         except Exception as error:  # for example a Delta log that lacks a commit
             why = f"cannot read the table {table_name} in {self.target}: {reason_of(error)}"
-            raise UsageError(why, _WAY_OUT) from error
+            raise UsageError(why, _ADD_CONNECTOR if _NO_CONNECTOR.search(why) else _WAY_OUT) from error
         return {field.name: field.dataType.simpleString() for field in schema}
 
     def create(self, table: TableSchema) -> None:
