@@ -108,6 +108,13 @@ def test_consumers_alone_say_who_and_not_whether_entries_wait(text: str) -> None
     assert any("msgBacklog" in lack for lack in diagnosis.lacks)
 
 
+def test_lines_that_grep_left_are_of_several_consumers() -> None:
+    diagnosis = diagnosis_of("\n".join(f'        "availablePermits" : {permits},' for permits in (434, 0, -2)) + "\n")
+
+    assert diagnosis.facts is not None
+    assert [one.permits for one in diagnosis.facts.consumers] == [434, 0, -2]
+
+
 def test_a_command_names_the_subscription_of_what_its_filter_left() -> None:
     history = diagnosis_of(PIECES["after its command"]).history
     assert (history.topic, history.subscription) == (TOPIC, "ks")

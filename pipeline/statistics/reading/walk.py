@@ -97,7 +97,8 @@ class Walk:
         try:
             key, begin = next(steps)
             self.objects += 1
-            while not self._cut:
+            # Lines that were picked out of a document begin a new object where a member comes again.
+            while not self._cut and not (is_piece and key in own):
                 if key == PARTITIONS and self.text[begin : begin + 1] == "{":
                     own[key] = 0
                     for found in self._object(begin, place):
