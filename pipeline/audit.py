@@ -32,9 +32,12 @@ from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.run.stages import Progress, Stages, of_several
 from dispatch_audit.pipeline.run.verdict import answers_in, completeness_of, severities_in
+from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.create import open_tables
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.trace import Trace, UnusableTrace, survey, trace_errors
+from dispatch_audit.pipeline.trace.chosen_rows import sample_of
+from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.windows.resolve import resolved_window
 from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
@@ -162,6 +165,7 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
             staged = reading.packed(tables.keep, tables.staging.files)
             counts = counts_in(staged)
             stage["rows"] = sum(count.rows for count in counts)
+        _refuse_nothing(settings, trace, counts)
         surveyed = survey(counts, partial(rows_in, staged), trace, settings.trace)
         refuse_several_recorders(trace, counts)
         if window is None:
@@ -183,6 +187,18 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
     except Exception:
         tables.discard()
         raise
+
+
+def _refuse_nothing(settings: Settings, trace: Trace, counts: Sequence[Count]) -> None:
+    """Refuses a trace that has no row of the topics and subscriptions that are asked for."""
+    choice = settings.choice
+    rows_of = [(choice.topics, "topic"), (choice.subscriptions, "subscription")]
+    for names, column in rows_of:
+        if names and not any(getattr(count, column) for count in counts):
+            raise TraceError(
+                f"{trace.path} has no row of {column} {' or '.join(names)}",
+                f"name the {column}s as the rows do, or use * for a part of a name",
+            )
 
 
 def _write(spark: SparkSession, found: ReplayedTrace, refused: int, request: AuditRequest) -> _Audited:
@@ -207,6 +223,7 @@ def _write(spark: SparkSession, found: ReplayedTrace, refused: int, request: Aud
     severities = severities_in(rows.get("metrics"))
     answers = answers_in(rows.get("coverage"))
     recorded_by = found.trace.manifest.recorded_by
+    sample = sample_of(found.trace.manifest, request.settings.choice)
     unanswered = answers.order_verdict == "not_provable" or (
         answers.order_verdict == "nothing_sent" and answers.progress == "not_provable"
     )
@@ -225,6 +242,8 @@ def _write(spark: SparkSession, found: ReplayedTrace, refused: int, request: Aud
             "pulsar_version": found.trace.manifest.pulsar_version,
             "recorded_by": recorded_by,
             "keys": found.trace.manifest.keys,
+            "sample": None if sample.is_all else sample.share,
+            "sample_salt": None if sample.is_all else sample.salt,
             "inputs": found.task.inputs,
             "settings": request.settings.model_dump_json(),
             "findings_accepted": None if matched is None else len(matched.ids),

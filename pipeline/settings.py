@@ -1,8 +1,10 @@
 """The settings of an audit: the defaults of `conf/audit.toml`, overlaid by the user's file."""
 
 import sys
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -32,6 +34,7 @@ class TraceSettings(_Section):
     quarantine_ratio_max: float = Field(ge=0, le=1)
     truncated_log: Literal["refuse", "quarantine"]
     recorder_skew_ms: int = Field(ge=0)
+    line_mb_max: int = Field(default=16, ge=1)
 
     @property
     def recorder_skew_us(self) -> int:
@@ -81,8 +84,25 @@ class ReportSettings(_Section):
     hot_keys_max: int = Field(ge=1)
 
 
+class ChoiceSettings(_Section):
+    """Which rows of a trace are audited."""
+
+    topics: list[str] = []
+    subscriptions: list[str] = []
+    sample: Annotated[str, Field(pattern=r"^1/[1-9][0-9]{0,6}$")] = "1/1"
+    sample_salt: str = ""
+
+    @property
+    def one_in(self) -> int:
+        """How many hashes there are for each that is audited."""
+        return int(self.sample.removeprefix("1/"))
+
+
 class Settings(_Section):
-    """All settings of an audit. Equal settings give equal results; they are part of the `run_key`."""
+    """All settings of an audit. Equal settings give equal results; they are part of the `run_key`.
+
+    Those with a default are newer than runs that are on disk without them.
+    """
 
     trace: TraceSettings
     spark: SparkSettings
@@ -91,10 +111,15 @@ class Settings(_Section):
     blocking: BlockingSettings
     capacity: CapacitySettings
     report: ReportSettings
+    choice: ChoiceSettings = ChoiceSettings()
 
 
-def load_settings(path: Path | None = None) -> Settings:
-    """Returns the defaults of `conf/audit.toml`, overlaid by the file at `path`.
+def load_settings(path: Path | None = None, chosen: Mapping[str, object] = MappingProxyType({})) -> Settings:
+    """Returns the defaults of `conf/audit.toml`, overlaid by the file at `path`, and that by options.
+
+    Args:
+        path: a file of the user; None: there is none.
+        chosen: settings of section `choice` that options give.
 
     Raises:
         UsageError: the file is missing, is not TOML, or has an unknown or impossible setting.
@@ -105,11 +130,12 @@ def load_settings(path: Path | None = None) -> Settings:
             if not isinstance(values, dict):
                 raise UsageError(f"{path}: {section} is not in a section", "see conf/audit.toml")
             merged[section] = {**merged.get(section, {}), **values}
+    merged["choice"] = {**merged.get("choice", {}), **chosen}
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
         fault = in_words(error, merged, Settings)
-        raise UsageError(f"{path}: {fault}", "conf/audit.toml lists every setting") from None
+        raise UsageError(f"{path or 'settings'}: {fault}", "conf/audit.toml lists every setting") from None
 
 
 def _read(path: Path) -> dict[str, object]:

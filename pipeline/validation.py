@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.contract.profile import Profile, judged_as
 from dispatch_audit.pipeline.engine.releases.arrow_frames import frame_of_table
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows, packed_rows
-from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in
+from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in, packing_of
 from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
@@ -147,7 +147,7 @@ def _late(
         batches = [batch for row in payloads for batch in batches_in(bytes(row["payload"]))]
         return pa.Table.from_batches(batches, REFUSED.arrow_schema)
 
-    work = packed_rows(profile, settings.spark.chunk_rows, trace.manifest.keys_digested)
+    work = packed_rows(packing_of(trace.manifest, profile, settings))
     refused = evaluated(spark, trace, work, STAGED_SCHEMA, refused_of)
     if not refused.num_rows:
         return _NONE

@@ -53,6 +53,10 @@ def audit(
     reaudit: Moment | None = None,
     baseline: PathLike | None = None,
     write_baseline: PathLike | None = None,
+    topics: Sequence[str] = (),
+    subscriptions: Sequence[str] = (),
+    sample: str | None = None,
+    sample_salt: str | None = None,
     config: PathLike | None = None,
     spark: SparkSession | None = None,
     engine: EngineOption = "auto",
@@ -72,6 +76,10 @@ def audit(
         reaudit: audit the window that holds this moment, and all later ones, again.
         baseline: a file with findings that are accepted.
         write_baseline: a file that gets what fails, so that nothing fails.
+        topics: names or patterns of the topics to audit; none: all.
+        subscriptions: the same of subscriptions.
+        sample: `--sample`: the share of the hashes to audit, such as `1/64`; None: all that the trace has.
+        sample_salt: chooses which hashes belong to the share.
         config: TOML with settings to change.
         spark: a session to run on; None: `engine` says what is started or found.
         engine: as `--engine`.
@@ -86,7 +94,14 @@ def audit(
         InternalError: a fault of the audit.
     """
     with one_error(), options_given(storage_options):
-        request, needs = parsed_request(texts(traces), texts(out)[0], profile, path_or_none(config))
+        given = {
+            "topics": [*topics],
+            "subscriptions": [*subscriptions],
+            "sample": sample,
+            "sample_salt": sample_salt,
+        }
+        chosen = {name: value for name, value in given.items() if value}
+        request, needs = parsed_request(texts(traces), texts(out)[0], profile, path_or_none(config), chosen)
         accepting = None if baseline is None else read_baseline(Path(baseline))
         request = replace(_with_window(request, begin_at, end_at, reaudit), baseline=accepting)
         conditions = parse_fail_on((fail_on,) if isinstance(fail_on, str) else fail_on)

@@ -1,9 +1,10 @@
 """What calls do before they read a trace: check the arguments, and start an engine."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -53,13 +54,17 @@ def engine_needs(target: Target | None, traces: Sequence[Trace]) -> EngineNeeds:
 
 
 def parsed_request(
-    traces: Sequence[str], out: str, profile: str | None, config: Path | None
+    traces: Sequence[str],
+    out: str,
+    profile: str | None,
+    config: Path | None,
+    chosen: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[AuditRequest, EngineNeeds]:
     """Returns the request, checked as far as possible without an engine, and what it needs of one.
 
-    It warns of unknown names in a `trace.json`.
+    It warns of unknown names in a `trace.json`. `chosen` replaces settings of section `choice`.
     """
-    settings = load_settings(config)
+    settings = load_settings(config, chosen)
     if profile is not None:
         profile_named(profile)
     target = parse_target(out) if out else None

@@ -93,6 +93,26 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Audit this topic only; * and ? match others. May be repeated.", show_default=False
+        ),
+    ] = None,
+    subscription: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Audit this subscription only, the same way.", show_default=False),
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            metavar="1/N", help="Audit one in N sticky hashes: exact for these, at less cost.", show_default=False
+        ),
+    ] = None,
+    sample_salt: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Another text chooses other hashes for --sample.", show_default=False),
+    ] = None,
     engine: EngineChoice = "auto",
     storage_option: StorageOption = None,
     config: ConfigOption = None,
@@ -117,6 +137,10 @@ def audit(
                 reaudit=reaudit,
                 baseline=baseline,
                 write_baseline=write_baseline,
+                topics=topic or (),
+                subscriptions=subscription or (),
+                sample=sample,
+                sample_salt=sample_salt,
                 config=config,
                 engine=engine,
                 progress=begin,

@@ -19,7 +19,16 @@ Progress = Literal["nothing_sent", "flowing", "not_provable", "held_up", "stalle
 trace does not show which entries waited; for `blocking.stall_threshold_ms` or longer nothing was sent to any consumer
 although entries waited; entries that could have been sent were not (rules `stalled` and `draining_stuck`)."""
 Missing = Literal[
-    "keys", "consumers", "dispatches", "publishes", "open_entries", "acknowledgements", "leaves", "broker", "ending"
+    "keys",
+    "consumers",
+    "dispatches",
+    "publishes",
+    "open_entries",
+    "acknowledgements",
+    "leaves",
+    "broker",
+    "ending",
+    "other_hashes",
 ]
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
@@ -64,6 +73,7 @@ MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
             "what the broker did from its last row on: the log ends in the middle of dispatches and acknowledgements",
             "the broker until it goes on or is stopped, and what its threads do (jstack): it may hang",
         ),
+        "other_hashes": Lack("what was sent of the other hashes", "or audit all hashes"),
         "broker": Lack("what the dispatcher did", "inside of the broker (docs/RECORDING.md)"),
     }
 )

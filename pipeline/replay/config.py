@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     settings_at_start,
 )
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
+from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"
 REPLICA_POINTS: Final = "subscriptionKeySharedConsistentHashingReplicaPoints"
@@ -57,6 +58,7 @@ class ReplayConfig:
         ends_us: when the window ends, microseconds since 1970 UTC; None: the log ends with it.
         recorded_by: where the trace was recorded.
         written: the kinds of rows that the recorder writes for certain, even if the trace has none of a kind.
+        sample: the hashes whose rows are replayed.
         hot_keys_max: how many keys and hashes of a subscription are reported by each measure.
     """
 
@@ -76,6 +78,7 @@ class ReplayConfig:
     given: frozenset[str] = frozenset()
     ends_us: int | None = None
     written: frozenset[str] = frozenset()
+    sample: HashSample = EVERY_HASH
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (contract 2)."""

@@ -4,7 +4,7 @@ parts of a trace -> tasks(check, count, pack) -> rows of `STAGED_SCHEMA`
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +14,16 @@ from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.event_file import Put, event_file
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import of_each_topic
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, of_each_topic
 from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind, staged, staged_payload
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
 from dispatch_audit.pipeline.trace.checks.rows_with_texts import OF_ROW
+from dispatch_audit.pipeline.trace.chosen_rows import ChosenRows
 from dispatch_audit.pipeline.trace.quarantine.row_counts import RowCounts
 from dispatch_audit.pipeline.trace.workers.part import Part
 from dispatch_audit.pipeline.trace.workers.tasks import Work
+from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 _COLUMNS: Final = (*COLUMNS, *(name for name in OF_ROW if name not in COLUMNS))
 # Of rows whose texts are looked for; the rows themselves are not needed.
@@ -29,20 +31,41 @@ _NOTHING: Final = ("seq",)
 _CHUNK_ROWS: Final = 1 << 16
 
 
-def packed_rows(profile: Profile, chunk_rows: int, digested: bool = False, files: str | None = None) -> Work:
-    """Returns work that packs the rows of a trace, counts them, and stages the refused ones with their texts.
+class Packing(NamedTuple):
+    """How rows are packed.
 
-    Args:
+    Attributes:
         profile: of the broker.
         chunk_rows: most rows that are packed at a time.
         digested: whether keys are digests.
+        chosen: the topics and subscriptions whose rows are packed.
+        sample: the hashes whose rows are packed.
+    """
+
+    profile: Profile
+    chunk_rows: int
+    digested: bool = False
+    chosen: ChosenRows = ChosenRows()
+    sample: HashSample = EVERY_HASH
+
+    def pack(self, batch: pa.RecordBatch) -> list[PackedBatch]:
+        """Returns the packed batches of good rows."""
+        return pack(batch, self.profile, self.digested, self.sample)
+
+
+def packed_rows(packing: Packing, files: str | None = None) -> Work:
+    """Returns work that packs the rows of a trace, counts them, and stages the refused ones with their texts.
+
+    Args:
+        packing: how.
         files: the folder for files of events; None: the rows have them.
     """
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         with event_file(files) as put:
-            packer = _Packer(profile, chunk_rows, digested, put)
-            for part, found in _found(parts, _COLUMNS, chunk_rows):
+            packer = _Packer(packing, put)
+            for part, read in _found(parts, _COLUMNS, packing.chunk_rows):
+                found = read._replace(good=packing.chosen.among(read.good), refused=packing.chosen.among(read.refused))
                 packer.counts.add(found.good)
                 packer.counts.add(found.refused)
                 yield from packer.packed(found.good)
@@ -90,25 +113,23 @@ def rows_with_texts(kept: Callable[[RowsRead], pa.RecordBatch | pa.Table], asked
     return work
 
 
-def packed_publishes(topics: Iterable[str], profile: Profile, chunk_rows: int, digested: bool = False) -> Work:
+def packed_publishes(topics: Iterable[str], packing: Packing) -> Work:
     """Returns work that packs the publishes, gaps and settings of all subscriptions of some topics; counts nothing.
 
     Args:
         topics: the topics.
-        profile: of the broker.
-        chunk_rows: most rows that are packed at a time.
-        digested: whether keys are digests.
+        packing: how.
     """
     wanted = pa.array(sorted(topics), pa.string())
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
-        for _, found in _found(parts, COLUMNS, chunk_rows):
+        for _, found in _found(parts, COLUMNS, packing.chunk_rows):
             names = ("topic", "event", "subscription")
             topic, event, subscription = (found.good.column(name).cast(pa.string()) for name in names)
             aside = pc.is_in(event, value_set=pa.array(["gap", "settings"]))
             of_all = pc.or_(pc.equal(event, "publish"), pc.and_(aside, pc.is_null(subscription)))
             of_wanted = pc.or_(pc.is_null(topic), pc.is_in(topic, value_set=wanted))
-            packed = pack(found.good.filter(pc.and_(of_all, of_wanted)), profile, digested)
+            packed = packing.pack(found.good.filter(pc.and_(of_all, of_wanted)))
             yield staged([of_topic for part in packed for of_topic in of_each_topic(part, wanted.to_pylist())])
 
     return work
@@ -152,12 +173,10 @@ class _Packer:
         counts: of all rows of the task; the caller adds them.
     """
 
-    def __init__(self, profile: Profile, chunk_rows: int, digested: bool, put: Put) -> None:
+    def __init__(self, packing: Packing, put: Put) -> None:
         self.counts = RowCounts()
         self._keys = DistinctKeys()
-        self._profile = profile
-        self._chunk_rows = chunk_rows
-        self._digested = digested
+        self._packing = packing
         self._put = put
         self._waiting: list[pa.RecordBatch] = []
 
@@ -165,11 +184,13 @@ class _Packer:
         """Yields the packed batches of good rows, as `STAGED_SCHEMA`; a few rows wait for others."""
         self._keys.add(good.column("key"))
         waiting = sum(batch.num_rows for batch in self._waiting)
-        if self._waiting and (waiting + good.num_rows > self._chunk_rows or good.schema != self._waiting[0].schema):
+        if self._waiting and (
+            waiting + good.num_rows > self._packing.chunk_rows or good.schema != self._waiting[0].schema
+        ):
             yield from self._packed()
         self._waiting.append(good)
         # Large batches do not wait, which would take memory and save little.
-        if good.num_rows > self._chunk_rows // 2:
+        if good.num_rows > self._packing.chunk_rows // 2:
             yield from self._packed()
         if self._keys.is_full:
             yield from self._new_keys()
@@ -186,7 +207,7 @@ class _Packer:
         if self._waiting:
             together = pa.concat_batches(self._waiting)
             self._waiting = []
-            yield staged(pack(together, self._profile, self._digested), self._put)
+            yield staged(self._packing.pack(together), self._put)
 
     def _new_keys(self) -> Iterator[pa.RecordBatch]:
         payload = self._keys.take()

@@ -10,13 +10,14 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.engine.releases.batch_sizes import limit_batches
 from dispatch_audit.pipeline.engine.task_number import task_number
-from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
+from dispatch_audit.pipeline.replay.pack_on_spark import Packing, packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, StagedKind
 from dispatch_audit.pipeline.replay.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace import Manifest, Trace
+from dispatch_audit.pipeline.trace.chosen_rows import ChosenRows, sample_of
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count, decoded
 from dispatch_audit.pipeline.trace.workers.tasks import evaluated, in_tasks
 
@@ -79,9 +80,7 @@ class Reading:
             UsageError: a table or a remote path does not exist, or the engine cannot read it.
             TraceError: a file cannot be read.
         """
-        digested, chunk_rows = self.trace.manifest.keys_digested, self.settings.spark.chunk_rows
-        work = packed_rows(self.profile, chunk_rows, digested, files)
-        return evaluated(self.spark, self.trace, work, STAGED_SCHEMA, keep)
+        return evaluated(self.spark, self.trace, packed_rows(self._packing, files), STAGED_SCHEMA, keep)
 
     def placed(self, staged: DataFrame, counts: Sequence[Count]) -> Placed:
         """Returns the input of the replay.
@@ -105,17 +104,36 @@ class Reading:
         new = {group: number for group, number in numbers.items() if group not in self.carried.groups}
         if self.carried.earlier is not None and new:
             # A publish belongs to every subscription of the topic, also to one that appears later.
-            digested, chunk_rows = self.trace.manifest.keys_digested, self.settings.spark.chunk_rows
-            work = packed_publishes({group.topic for group in new}, self.profile, chunk_rows, digested)
+            work = packed_publishes({group.topic for group in new}, self._packing)
             publishes = in_tasks(self.spark, self.carried.earlier, work, STAGED_SCHEMA)
             rows = rows.unionByName(placed(self.spark, batches_of(publishes), new))
         return Placed(rows, groups, self._tasks(groups, sum(count.rows for count in counts)), recorders)
+
+    @property
+    def _packing(self) -> Packing:
+        return packing_of(self.trace.manifest, self.profile, self.settings)
 
     def _tasks(self, groups: Sequence[Group], rows: int) -> int:
         if self.settings.spark.replay_tasks != "auto":
             return self.settings.spark.replay_tasks
         work_us = len(groups) * _GROUP_US + rows * _ROW_US
         return task_number(self.spark, len(groups), work_us / _TASK_US, _TASKS_A_PARTITION)
+
+
+def packing_of(manifest: Manifest, profile: Profile, settings: Settings) -> Packing:
+    """Returns how the rows of a trace are packed.
+
+    Raises:
+        UsageError: the trace does not have the sample that is asked for.
+    """
+    choice = settings.choice
+    return Packing(
+        profile,
+        settings.spark.chunk_rows,
+        manifest.keys_digested,
+        ChosenRows(choice.topics, choice.subscriptions),
+        sample_of(manifest, choice),
+    )
 
 
 def counts_in(staged: DataFrame) -> list[Count]:

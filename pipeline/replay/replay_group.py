@@ -73,7 +73,9 @@ def replay_group(
     else:
         if before is None:
             subscription = Subscription(config, observer)
-            state = GroupState(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
+            state = GroupState(
+                subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us, not config.sample.is_all)
+            )
         else:
             state = read_checkpoint(before, config)
         # An observed replay keeps the selector of its configuration.

@@ -57,7 +57,7 @@ def packed_rows(
     Raises:
         TraceError: two recorders wrote as owners of a topic at one time.
     """
-    packed = [part for batch in batches for part in pack(batch, config.profile, config.keys_digested)]
+    packed = [part for batch in batches for part in pack(batch, config.profile, config.keys_digested, config.sample)]
     if groups is None:
         groups = sorted({Group(part.topic, part.subscription) for part in packed if part.subscription})
     recorders = recorders_in(packed, config.skew_us)

@@ -68,6 +68,8 @@ def _trace(run: RunSummary, target: str) -> dict[str, Any]:
         "judged_as": run.judged_as,
         "recorded_by": run.recorded_by,
         "keys": "digest" if run.keys_digested else "plain",
+        "sample": None if run.sample is None else {"share": run.sample[0], "salt": run.sample[1]},
+        "chosen": list(run.chosen),
         "engine": run.engine,
         "from_ts_us": run.from_ts_us,
         "to_ts_us": run.to_ts_us,

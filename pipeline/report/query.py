@@ -113,6 +113,8 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         profile=run["profile"],
         pulsar_version=run["pulsar_version"],
         keys_digested=run["keys"] == "digest",
+        sample=None if run["sample"] is None else (run["sample"], run["sample_salt"]),
+        chosen=_chosen(run["settings"]),
         engine=run["engine"],
         recorded_by=run["recorded_by"],
         from_ts_us=run["from_ts_us"],
@@ -218,6 +220,12 @@ def _stall_threshold_s(settings: str) -> float:
     """Returns the setting of a run; runs of tests may have no settings."""
     blocking = json.loads(settings).get("blocking", {})
     return float(blocking.get("stall_threshold_ms", 1000)) / 1000
+
+
+def _chosen(settings: str) -> tuple[str, ...]:
+    """Returns the patterns of topics and subscriptions to which a run was limited."""
+    choice = json.loads(settings).get("choice", {})
+    return (*choice.get("topics", ()), *choice.get("subscriptions", ()))
 
 
 def _refused(quarantine: _Ask, number: int) -> list[_Row]:

@@ -276,6 +276,8 @@ class RunSummary:
         blocks: those with the most message-seconds, the costliest first.
         refused: quarantined rows by reason code, the most frequent first.
         keys_digested: whether keys in the report are digests that the recorder wrote in their place.
+        sample: the share of the hashes that was audited, such as `1/64`, and the salt that chose them; None: all.
+        chosen: the patterns of the topics and subscriptions that were audited; none: all were.
         incomplete: subscriptions of which not every row could be judged, the least complete first.
         hot_keys: the most dispatched ones.
         mixed_producers: producers of batches of several keys, those with the most first.
@@ -310,6 +312,8 @@ class RunSummary:
     groups: tuple[GroupCounts, ...] = ()
     incomplete: tuple[Partition, ...] = ()
     keys_digested: bool = False
+    sample: tuple[str, str] | None = None
+    chosen: tuple[str, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()
     keyless_producers: tuple[KeylessProducer, ...] = ()

@@ -67,6 +67,14 @@ DIGESTS: Final = "digests that the recorder wrote in their place; explain --key 
 """What the keys of a report are, if they are not the keys of the application."""
 
 
+def of_sample(share_of_hashes: str, salt: str) -> str:
+    """Returns what a sample of the hashes says of the others."""
+    return (
+        f"{share_of_hashes} of them, by salt {salt!r}: the findings about order are those of these hashes; limits and "
+        "stalls, which depend on all, are not provable"
+    )
+
+
 def dropped(rows: int, gaps: int) -> str:
     """Returns how many rows recorders dropped, as a clause."""
     return f"{count(rows, 'row')} dropped by the recorder in {count(gaps, 'gap')}"

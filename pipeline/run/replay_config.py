@@ -5,6 +5,7 @@ from dispatch_audit.pipeline.replay.config import OrderLimits, ReplayConfig
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Manifest
+from dispatch_audit.pipeline.trace.chosen_rows import sample_of
 
 
 def replay_config(
@@ -39,6 +40,7 @@ def replay_config(
         recorded_by=manifest.recorded_by,
         keys_digested=manifest.keys_digested,
         digests_change=manifest.digests_change,
+        sample=sample_of(manifest, settings.choice),
         thresholds=Thresholds(
             report_min_us=blocking.report_min_ms * 1000,
             stall_threshold_us=blocking.stall_threshold_ms * 1000,

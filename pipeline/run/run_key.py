@@ -24,7 +24,7 @@ def chain_of(inputs: Sequence[str], profile: str, settings: Settings) -> str:
     It covers neither the window nor the version of the code: a state has a version of its own. The arguments are those
     of `run_key_of`.
     """
-    return _digest({"inputs": list(inputs), "profile": profile, "settings": settings.model_dump(mode="json")})
+    return _digest({"inputs": list(inputs), "profile": profile, "settings": _told(settings)})
 
 
 def run_key_of(
@@ -45,11 +45,16 @@ def run_key_of(
     identity = {
         "inputs": list(inputs),
         "profile": profile,
-        "settings": settings.model_dump(mode="json"),
+        "settings": _told(settings),
         "window_us": window_us,
         "code_version": code_version(),
     }
     return _digest(identity)
+
+
+def _told(settings: Settings) -> Mapping[str, object]:
+    """The settings as runs know them that are on disk: a newer one only where it is no default."""
+    return settings.model_dump(mode="json", exclude_defaults=True)
 
 
 def _digest(identity: Mapping[str, object]) -> str:

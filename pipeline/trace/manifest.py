@@ -17,9 +17,11 @@ from dispatch_audit.pipeline.messages.model_errors import in_words, shown
 from dispatch_audit.pipeline.messages.nearest import did_you_mean, misspelt
 from dispatch_audit.pipeline.storage.store_path import AnyPath
 from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
+from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 FILE_NAME = "trace.json"
 TRACE_FORMAT = 1
+_BYTES_MAX = 16 << 20
 
 # Strict types keep a setting as it is in broker.conf: 1 does not become true, nor "false" a true value.
 SettingValue = StrictBool | StrictInt | StrictFloat | StrictStr | None
@@ -40,6 +42,20 @@ class Recorder(BaseModel):
     events: frozenset[StrictStr] = frozenset()
 
 
+class Sample(BaseModel):
+    """The share of the hashes whose rows a trace has.
+
+    Attributes:
+        share: `1/n`.
+        salt: chooses which hashes belong to it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    share: Annotated[StrictStr, Field(pattern=r"^1/[1-9][0-9]{0,6}$")]
+    salt: StrictStr
+
+
 class Manifest(BaseModel):
     """The description of a trace in its `trace.json`; unknown fields are kept but not used.
 
@@ -52,6 +68,7 @@ class Manifest(BaseModel):
         recorded_by: where the recorder was.
         keys: whether the rows have the keys as they are, or digests of them.
         key_digest_hours: how long a key keeps its digest, by the times at which its messages were published; 0: always.
+        sample: the share of the hashes whose rows the trace has; None: all.
         note: free text.
     """
 
@@ -64,7 +81,14 @@ class Manifest(BaseModel):
     recorded_by: RecordedBy = BROKER
     keys: Literal["plain", "digest"] = "plain"
     key_digest_hours: Annotated[StrictInt, Field(ge=0)] = 0
+    sample: Sample | None = None
     note: str = ""
+
+    @property
+    def hashes(self) -> HashSample:
+        """The hashes whose rows the trace has."""
+        sample = self.sample
+        return EVERY_HASH if sample is None else HashSample(int(sample.share.removeprefix("1/")), sample.salt)
 
     @property
     def keys_digested(self) -> bool:
@@ -89,6 +113,10 @@ class Manifest(BaseModel):
                 yield f"setting {name} is unknown and was not used; did you mean {meant_setting}?"
 
 
+class NoManifestError(UsageError):
+    """Raised where a trace has no manifest and no profile replaces it: one of several traces is left out then."""
+
+
 def manifest_in(folder: AnyPath, profile: str | None = None) -> Manifest:
     """Returns the manifest of the trace in `folder`.
 
@@ -102,11 +130,16 @@ def manifest_in(folder: AnyPath, profile: str | None = None) -> Manifest:
     """
     path = folder / FILE_NAME
     try:
+        # Reading a pipe waits for its writer, and a device may have no end.
+        if path.exists() and not path.is_file():
+            raise TraceError(f"{path} is not a regular file, but a pipe, a device or a folder", "write it to a file")
+        if path.stat().st_size > _BYTES_MAX:
+            raise TraceError(f"{path} has more than {_BYTES_MAX >> 20} MB", "restore it from the recorder")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return manifest_without_file(str(folder), profile)
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"cannot read {path}: {error}") from None
+        raise TraceError(f"cannot read {path}: {error}", "restore it from the recorder") from None
     return _parsed(path, text)
 
 
@@ -117,7 +150,7 @@ def manifest_without_file(source: str, profile: str | None) -> Manifest:
         UsageError: no profile was named, or an unknown one.
     """
     if profile is None:
-        raise UsageError(f"{source} has no {FILE_NAME} beside its logs", "add one, or pass --profile")
+        raise NoManifestError(f"{source} has no {FILE_NAME} beside its logs", "add one, or pass --profile")
     return Manifest(pulsar_version=profile_named(profile).from_version)
 
 

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Batches
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
+from dispatch_audit.pipeline.replay.pack_on_spark import Packing, packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
 from dispatch_audit.pipeline.replay.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
@@ -39,7 +39,7 @@ def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
     if of_window:
         state = spark.createDataFrame([("t", "s", b"state")], "topic STRING, subscription STRING, payload BINARY")
         chunks = chunks.unionByName(placed_states(state, numbers_of(groups)))
-        publishes = in_tasks(spark, _trace(tmp_path), packed_publishes({"t"}, profile, 100), STAGED_SCHEMA)
+        publishes = in_tasks(spark, _trace(tmp_path), packed_publishes({"t"}, Packing(profile, 100)), STAGED_SCHEMA)
         chunks = chunks.unionByName(placed(spark, batches_of(publishes), numbers_of(groups)))
     replayed(Placed(chunks, groups, 2, recorders), config, 10, keep_state=of_window).explain()
     plan = capsys.readouterr().out
@@ -52,7 +52,7 @@ def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
 def test_rows_are_packed_without_an_exchange(
     scanned: bool, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work = packed_rows(profile_for("4.0.8", {}), 100)
+    work = packed_rows(Packing(profile_for("4.0.8", {}), 100))
     in_tasks(spark, _trace(tmp_path), work, STAGED_SCHEMA, scanned=scanned).explain()
     plan = capsys.readouterr().out
     assert "Exchange" not in plan

@@ -21,7 +21,7 @@ from test_row_checks import PLAIN
 from trace_rows import ACK, FLOW, PUBLISH, REDELIVER, STATS, TOPIC, without
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.pack_on_spark import packed_rows
+from dispatch_audit.pipeline.replay.pack_on_spark import Packing, packed_rows
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged, rows_for
 from dispatch_audit.pipeline.replay.packing.staged_batches import (
@@ -108,7 +108,7 @@ def _of_group(staged: DataFrame) -> list[object]:
 def test_a_scan_gives_the_packed_rows_that_workers_give(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(_RICH)
     trace = trace_of(tmp_path, table.slice(0, 7), table.slice(7), row_group_size=3)
-    work = packed_rows(_PROFILE, 1_000)
+    work = packed_rows(Packing(_PROFILE, 1_000))
     expected = _of_group(in_tasks(spark, trace, work, STAGED_SCHEMA))
     assert "31:5" in str(expected[2])
     if kind != "parquet":
@@ -149,7 +149,7 @@ def test_rows_of_logs_in_two_formats_are_packed_apart(tmp_path: Path) -> None:
 
 def _packed_in(trace: Trace, chunk_rows: int) -> list[PackedBatch]:
     """The packed batches of a task that has all files of a trace."""
-    staged = pa.Table.from_batches(packed_rows(_PROFILE, chunk_rows)(iter(parts_in(trace))))
+    staged = pa.Table.from_batches(packed_rows(Packing(_PROFILE, chunk_rows))(iter(parts_in(trace))))
     of_batches = staged.filter(pc.equal(staged["kind"], int(StagedKind.PACKED)))
     return list(decoded_batches(of_batches.select(BATCH_COLUMNS).to_batches()))
 

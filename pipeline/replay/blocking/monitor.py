@@ -74,6 +74,7 @@ class BlockingMonitor:
     _thresholds: Thresholds
     in_force: SettingsInForce
     skew_us: InitVar[int]
+    _sampled: bool = False  # rows have some of the hashes only
     samples: list[Sample] = field(default_factory=list)
     starved: StarvedHashes = field(init=False)
     intervals: KeptIntervals = field(init=False)
@@ -95,8 +96,11 @@ class BlockingMonitor:
 
     @property
     def blocked(self) -> list[Blocked]:
-        """The intervals, in the order of their beginnings."""
+        """The intervals, in the order of their beginnings; of a sample those of hashes."""
         kept = self.intervals.all() + self.stalls.waiting
+        if self._sampled:
+            # What a consumer or all of them wait for depends on entries of other hashes.
+            kept = [interval for interval in kept if interval.scope == "hash"]
         return sorted(kept, key=lambda b: (b.span.from_ts, b.span.from_seq, b.scope, b.cause, b.hash, b.consumer))
 
     def settings_changed(self) -> None:
@@ -178,7 +182,7 @@ class BlockingMonitor:
         unacked = {consumers[c.consumer]: c.unacked for c in of_known if c.unacked is not None}
         note_reported(state, unacked, TracePoint(snapshot.seq, snapshot.ts_us))
         self._count_holes(state, snapshot.ts_us)
-        if snapshot.in_replay is not None:
+        if snapshot.in_replay is not None and not self._sampled:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             record_of(state.waits.common, WAIT)["next_sample_ts"] = snapshot.ts_us + self._thresholds.sample_us
 
@@ -186,7 +190,7 @@ class BlockingMonitor:
         # The first stop comes before the first row, when the state is empty.
         waits = record_of(state.waits.common, WAIT)
         self._count_holes(state, at.ts_us)
-        if waits["next_sample_ts"] > 0 and not self.intervals.suspended:
+        if waits["next_sample_ts"] > 0 and not (self.intervals.suspended or self._sampled):
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         waits["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 

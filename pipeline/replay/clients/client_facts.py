@@ -38,7 +38,9 @@ def client_findings(context: FindingContext) -> list[RuleFindings]:
     never, opened = _never_acknowledged(context)
     stays = list(context.stays.values())
     loops, policies = list(_loops(stays, context)), list(_policies(stays, context))
-    uneven, refused = list(_uneven(context)), refused_joins(context)
+    # Few hashes are sent to consumers unevenly by chance.
+    uneven = list(_uneven(context)) if context.config.sample.is_all else []
+    refused = refused_joins(context)
     return [
         RuleFindings("never_acknowledged", opened, {"info": len(never)}, never[:_SHOWN_MAX]),
         RuleFindings("reconnect_loop", len(stays), {"info": len(loops)}, loops),

@@ -43,8 +43,8 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         _acked_about_a_reset(state, slot, point.ts_us)
         return
     if slot < 0:
-        if was_passed(state, ledger, entry):
-            # It was acknowledged before.
+        if state.common[0].sampled == 1 or was_passed(state, ledger, entry):
+            # It is of a hash that is not in the sample, or was acknowledged before.
             return
         # Any consumer may acknowledge any position, also one that this trace has not named yet (contract 5.1).
         slot = new_entry(state, events, i)
@@ -165,4 +165,8 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
         acknowledge(state, out, slot, point, True)
         return
     delete_at_cursor(state, slot, point.ts_us)
+    if state.common[0].sampled == 1 and rows.policy.mark_delete_releases:
+        # Mark-delete may pass it at any time, which only the next snapshot shows.
+        entries[slot].marks |= Mark.VAGUE
+        state.common[0].released_unseen = 1
     _perhaps_deleted(state, out, slot, point, rows.policy)

@@ -118,6 +118,7 @@ class Dispatcher:
         monitor: BlockingMonitor,
         ack_sets: int,
         exceptions: Collection[ExceptionId],
+        sampled: bool = False,
     ) -> None:
         self.policy = policy
         self.drains = False
@@ -129,6 +130,7 @@ class Dispatcher:
         self._state = new_state(entries=_SLOTS, hashes=_SLOTS, consumers=64, words=64, ledgers=16)
         common = record_of(self._state.common, COMMON)
         common["ack_sets"] = ack_sets
+        common["sampled"] = int(sampled)
         common["publish_skew_us"] = policy.skew_us
         self._take_settings(0)
         self._out = new_output(_FINDINGS_ROOM, _SLOTS, _SLOTS)

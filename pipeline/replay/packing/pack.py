@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_positions
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import of_topics
+from dispatch_audit.pipeline.replay.packing.hashes import of_sample
 from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import narrow_parts
 from dispatch_audit.pipeline.replay.packing.packed_batch import Detail, PackedBatch
@@ -27,6 +28,7 @@ from dispatch_audit.pipeline.replay.settings.settings_row import settings_rows
 from dispatch_audit.pipeline.replay.signs.recorder_row import COLUMNS as _OF_RECORDER
 from dispatch_audit.pipeline.replay.signs.recorder_row import recorder_rows
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
+from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 # The columns of a trace that the replay needs; nothing else is read.
 COLUMNS = (
@@ -99,7 +101,9 @@ _SPAN_BITS_MIN = 18
 _BATCH_ROWS_MIN = 4096
 
 
-def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> list[PackedBatch]:
+def pack(
+    batch: pa.RecordBatch, profile: Profile, digested: bool = False, sample: HashSample = EVERY_HASH
+) -> list[PackedBatch]:
     """The packed batches of one batch: for each recorder at least one for each subscription that has rows in it.
 
     They are cut at fixed seqs, so that however the rows are spread over batches, those of one subscription that have to
@@ -109,10 +113,16 @@ def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> lis
         batch: validated rows with `COLUMNS`, in any order; texts may be dictionary-encoded.
         profile: what stands in for the key of a keyless message.
         digested: whether keys are digests, so that their hashes are recorded beside them.
+        sample: the hashes whose rows are packed.
     """
     if batch.num_rows == 0:
         return []
     of_rows = encoded_events(batch, profile, digested)
+    if not sample.is_all:
+        sampled = of_sample(batch, of_rows, sample, profile)
+        batch, of_rows = batch.filter(pa.array(sampled)), of_rows.take(np.flatnonzero(sampled))
+        if batch.num_rows == 0:
+            return []
     owners, owner = _owners(batch, _PUBLISH[of_rows.code])
     events, source = with_positions(batch, of_rows)
     owner = owner if source.size == batch.num_rows else owner[source]

@@ -40,7 +40,12 @@ def answers(
         default=0,
     )
     unjudged = [] if judged else _unjudged(found, counted, refused)
+    sampled = not context.config.sample.is_all
+    if sampled and not counted.dispatches:
+        unjudged = ["other_hashes"]
     waits_unseen = _waits_unseen(found, counted, unjudged)
+    if sampled and not waits_unseen:
+        waits_unseen = ["other_hashes"]
     by_kind = _without_progress(found)
     held_up, expected = (max(by_kind[kind], key=_seconds, default=None) for kind in (False, True))
     blamed = NOBODY if held_up is None else held_up.blocking

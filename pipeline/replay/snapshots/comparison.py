@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -15,6 +17,7 @@ from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Estimate, Reconstruction
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
+from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 _ALONE = (
     "one consumer alone owns every hash under each selector, so the ranges show that the broker or the recorder writes "
@@ -65,19 +68,24 @@ class Comparison:
         mismatches: the first mismatches, up to the limit.
     """
 
-    __slots__ = ("_acks_release_late", "_lazy_return", "agreed", "beyond", "compared", "mismatches")
+    __slots__ = ("_acks_release_late", "_lazy_return", "_sample", "agreed", "beyond", "compared", "mismatches")
 
-    def __init__(self, lazy_return: bool, acks_release_late: bool) -> None:
-        """Takes whether `Profile.draining_return` is lazy, and `Profile.acks_release_late`."""
+    def __init__(self, lazy_return: bool, acks_release_late: bool, sample: HashSample = EVERY_HASH) -> None:
+        """Takes whether `Profile.draining_return` is lazy, `Profile.acks_release_late`, and whose rows there are."""
         self.compared: Counter[str] = Counter()
         self.agreed: Counter[str] = Counter()
         self.beyond: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
-        self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
+        self._lazy_return, self._acks_release_late, self._sample = lazy_return, acks_release_late, sample
 
     def anew(self) -> "Comparison":
         """An empty comparison with the same rules."""
-        return Comparison(self._lazy_return, self._acks_release_late)
+        return Comparison(self._lazy_return, self._acks_release_late, self._sample)
+
+    @property
+    def of_all_hashes(self) -> bool:
+        """Whether there are rows of all hashes, so that numbers of the broker can be compared."""
+        return self._sample.is_all
 
     def compare(
         self,
@@ -94,13 +102,13 @@ class Comparison:
         `known` are its consumers that rows have named, with their indexes; `doubts` are the hashes with undecided
         owners. `vague` says as a clause why the trace does not show the pending entries at that moment; empty: it does.
         """
-        if snapshot.in_replay is not None:
+        if snapshot.in_replay is not None and self.of_all_hashes:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)
             self._note("msg_in_replay", in_replay.admits(snapshot.in_replay))
         for index, consumer in known:
             self._compare_ranges(snapshot, consumer, index, before, after, doubts)
             unreleased = 0
-            if consumer.unacked is not None:
+            if consumer.unacked is not None and self.of_all_hashes:
                 held = before.rebuilt.unacked[index].widened(after.rebuilt.unacked[index])
                 self._note("unacked_messages", held.admits(consumer.unacked))
                 # Until the cursor deletes an acknowledged entry, it counts as unacknowledged and as pending.
@@ -162,7 +170,8 @@ class Comparison:
         surplus: list[str] = []
         reasons: list[str] = []
         rebuilt = {key[1] for moment in moments for key in moment.draining if key[0] == index}
-        for sticky_hash in sorted(rebuilt | set(consumer.draining)):
+        listed = np.array(sorted(rebuilt | set(consumer.draining)), dtype=np.int64)
+        for sticky_hash in listed[self._sample.has(listed)].tolist():
             reported = consumer.draining.get(sticky_hash, 0)
             drained = [_drained(moment, index, sticky_hash, self._lazy_return) for moment in moments]
             admitted = drained[0].widened(drained[1])

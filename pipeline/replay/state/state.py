@@ -268,6 +268,8 @@ COMMON = RecordKind(
         "reported_read_ledger": UNKNOWN,  # the read position of the last snapshot since then; UNKNOWN: none says it
         "reported_read_entry": 0,
         "ack_sets": 0,  # what ack sets do: SETS_IGNORED, SETS_DELETE, SETS_COUNT
+        "sampled": 0,  # rows have some of the hashes only, so an entry that is not here may be of another one
+        "released_unseen": 0,  # of such rows: mark-delete may have released entries that were acknowledged piecewise
         "last_dispatch_seq": 0,  # the last dispatch
         "last_dispatch_ts": 0,
         "last_seq": 0,  # the last row of the stretch before

@@ -47,7 +47,9 @@ class Unseen(NamedTuple):
 @checkpointed("rows_seen")
 @dataclass(eq=False, slots=True)
 class RowsSeen:
-    """Counts the rows of one subscription, the publishes of its topic included; it takes the recorder's skew.
+    """Counts the rows of one subscription, the publishes of its topic included.
+
+    It takes the recorder's skew, and whether the rows are of a sample of the hashes.
 
     Attributes:
         rows: recorded; one that was delivered more than once counts once.
@@ -59,6 +61,7 @@ class RowsSeen:
     """
 
     _skew_us: int
+    _sampled: bool = False
     rows: int = 0
     clock_steps: int = 0
     gaps: int = 0
@@ -112,7 +115,8 @@ class RowsSeen:
     @property
     def dispatches(self) -> int:
         """The number of dispatches, those that could not be judged included; a recorder may write one side only."""
-        return max(self._starts, self._ends)
+        # Of a sample, rows have ends of other hashes too, because they name no key.
+        return self._starts if self._sampled and self._starts else max(self._starts, self._ends)
 
     @property
     def seq_missing(self) -> int:

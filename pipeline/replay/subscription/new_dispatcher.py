@@ -26,8 +26,9 @@ def new_dispatcher(config: ReplayConfig) -> Dispatcher:
         stall_threshold_us=config.thresholds.stall_threshold_us,
         delay_tick_us=_tick_ms(config) * 1000,
     )
-    monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force(), config.skew_us)
-    return Dispatcher(policy, config.open_entries_max, monitor, _ack_sets(config), config.profile.exceptions)
+    exceptions, sampled = config.profile.exceptions, not config.sample.is_all
+    monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force(), config.skew_us, sampled)
+    return Dispatcher(policy, config.open_entries_max, monitor, _ack_sets(config), exceptions, sampled)
 
 
 def _ack_sets(config: ReplayConfig) -> int:

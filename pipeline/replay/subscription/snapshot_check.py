@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAtt
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
+from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
@@ -95,7 +96,9 @@ class SnapshotCheck:
     ) -> tuple[Moment, Moment]:
         """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
-        sent_batches = (dispatcher.seen.limits.consumers.view(np.ndarray)["largest"] > 1).tolist()
+        largest = dispatcher.seen.limits.consumers.view(np.ndarray)["largest"]
+        # Of a sample, batches may be among the entries of other hashes.
+        sent_batches = ((largest > 1) | (not self.comparison.of_all_hashes)).tolist()
         self.counters.look(snapshot, dispatcher.consumers, sent_batches)
         return self._begun.pop(snapshot.seq), _moment(snapshot, at, dispatcher, ranges)
 
@@ -104,7 +107,7 @@ class SnapshotCheck:
     ) -> bool:
         """Whether a snapshot agrees with the reconstruction; nothing is noted."""
         trial = self.comparison.anew()
-        trial.compare(snapshot, dispatcher.consumers.known_in(snapshot), *moments, dispatcher.drains, doubts)
+        trial.compare(snapshot, dispatcher.consumers.known_in(snapshot), *moments, _shows_draining(dispatcher), doubts)
         return not trial.mismatches
 
     def compare(
@@ -122,14 +125,14 @@ class SnapshotCheck:
         keyless = _NO_KEYS if sent.unkeyed and sent.unkeyed == sent.dispatched else ""
         vague = one_sided.about(snapshot) or (_PASSED if before.rebuilt.passed else keyless)
         known = dispatcher.consumers.known_in(snapshot)
-        self.comparison.compare(snapshot, known, before, after, dispatcher.drains, doubts, vague)
+        self.comparison.compare(snapshot, known, before, after, _shows_draining(dispatcher), doubts, vague)
         dispatcher.apply_snapshot(snapshot, at)
         for consumer in snapshot.consumers:
             if consumer.joined_at is not None:
                 self.joined_at.setdefault(consumer.consumer, consumer.joined_at)
         for index, consumer in known:
             self.blocked_attempts.note(snapshot, index, consumer)
-            if consumer.unacked is not None and not one_sided.of_traffic:
+            if consumer.unacked is not None and self.comparison.of_all_hashes and not one_sided.of_traffic:
                 held = before.rebuilt.unacked[index]
                 if held == after.rebuilt.unacked[index] and held.least == held.most:
                     bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
@@ -145,6 +148,15 @@ class SnapshotCheck:
         self.counters.forget(reported_seq)
         newest = {surplus.consumer: surplus for surplus in self.surpluses if surplus.ts_us <= recent_us}
         self.surpluses = [s for s in self.surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
+
+
+def _shows_draining(dispatcher: Dispatcher) -> bool:
+    """Whether hashes drain, and rows show which.
+
+    Of a sample they do not once entries were acknowledged piecewise, if mark-delete releases such entries: it waits for
+    entries of other hashes.
+    """
+    return dispatcher.drains and not common_of(dispatcher.seen)["released_unseen"]
 
 
 def _moment(snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> Moment:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
@@ -32,6 +33,7 @@ from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import highest_position
 
+_DISPATCHED: Final = among(Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START, Code.DISPATCH_END)
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
 
 
@@ -80,7 +82,8 @@ class StepLoop:
         self.short_until_us: dict[int, int] = {}
         self.cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
         profile = config.profile
-        self.snapshots = SnapshotCheck(Comparison(profile.draining_return == "lazy", profile.acks_release_late))
+        comparison = Comparison(profile.draining_return == "lazy", profile.acks_release_late, config.sample)
+        self.snapshots = SnapshotCheck(comparison)
         self.missing = MissingRows(config.complete_from_start)
         self.settings = ComparedSettings()
         self.reported = ReportedAssignments(drains=profile.dispatcher == "draining")
@@ -193,6 +196,9 @@ class StepLoop:
 
     def _replay(self, events: Events, hashes: Ints) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
+        if not self._config.sample.is_all:
+            sampled = self._of_sample(events, hashes)
+            events, hashes = events.take(sampled), hashes[sampled]
         acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
         consumers = self.dispatcher.consumers.indexes(events.consumer)
         strange = acted & (consumers == NOBODY)
@@ -208,10 +214,20 @@ class StepLoop:
             contradicted = self.dispatcher.replay(events, hashes, consumers)
         else:
             contradicted = self._observer.replay(self.dispatcher, events, hashes, consumers)
-        if not self.membership.one_sided.of_traffic:
+        if self._config.sample.is_all and not self.membership.one_sided.of_traffic:
             for limit in contradicted:
                 self.settings.contradict(self.limits.contradicted(limit, self.in_force))
         self._route(self.membership.owners.look(events, hashes, bool(self._recorded_late)))
+
+    def _of_sample(self, events: Events, hashes: Ints) -> NDArray[np.intp]:
+        """The rows that are not of a hash outside of the sample, as far as rows of one entry show it."""
+        outside = _DISPATCHED[events.code] & (hashes >= 0)
+        outside[outside] = ~self._config.sample.has(hashes[outside])
+        if self._recorded_late is None:
+            # Ends without a key in front of the first start are of entries of other hashes.
+            nameless = (events.code == Code.DISPATCH_END) & (hashes < 0)
+            outside |= nameless & ~np.logical_or.accumulate((events.code == Code.DISPATCH_START) & ~outside)
+        return np.flatnonzero(~outside)
 
     def _recognise(self, events: Events) -> None:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""

@@ -105,7 +105,8 @@ class FindingContext:
         dispatcher, written = self.found.dispatcher, self.config.written
         if common_of(dispatcher.seen)["acks_seen"] or "ack" in written:
             return True
-        return not written and sum(dispatched for dispatched, _ in dispatcher.counts.values()) <= SENT_WITHOUT_ACK_MAX
+        sent = sum(dispatched for dispatched, _ in dispatcher.counts.values()) * self.config.sample.one_in
+        return not written and sent <= SENT_WITHOUT_ACK_MAX
 
     @cached_property
     def leaves_recorded(self) -> bool:

@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.report.page.rows import PageRows, open_seconds, rea
 from dispatch_audit.pipeline.report.query import summarise
 from dispatch_audit.pipeline.report.summary import RunSummary
 from dispatch_audit.pipeline.report.text.next_step import worth_a_look
-from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, together
+from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, of_sample, together
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.way import tables_of
 
@@ -134,6 +134,10 @@ def _basis(run: RunSummary, rows: PageRows) -> Iterator[tuple[str, str]]:
     yield "Profile", f"{run.profile}; {judged}" if judged else run.profile
     if run.keys_digested:
         yield "Keys", DIGESTS
+    if run.sample is not None:
+        yield "Hashes", of_sample(*run.sample)
+    if run.chosen:
+        yield "Only", f"topics and subscriptions {' '.join(run.chosen)}"
     yield "Run", run.run_key
     audited = f"{moment(rows.run['ended_at_us'])} UTC, dispatch-audit {rows.run['code_version']}"
     yield "Audited", f"{audited}{f' on {run.engine}' if run.engine else ''}"

@@ -34,7 +34,16 @@ from dispatch_audit.pipeline.report.text.findings import findings, rules, worst_
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.next_step import next_step
 from dispatch_audit.pipeline.report.text.topics import TopicNames
-from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, named, printable, share, together
+from dispatch_audit.pipeline.report.wording import (
+    DIGESTS,
+    duration,
+    moment,
+    named,
+    of_sample,
+    printable,
+    share,
+    together,
+)
 
 _STYLE: dict[Tone, str] = {"bad": "bold red", "careful": "bold yellow", "plain": "bold", "good": "bold green"}
 # A window that starts with the log needs no words.
@@ -218,6 +227,10 @@ def _basis(run: RunSummary) -> Iterator[Labelled]:
         yield Labelled("Source", f"{outside.described}: {outside.not_judged}")
     if run.keys_digested:
         yield Labelled("Keys", DIGESTS)
+    if run.sample is not None:
+        yield Labelled("Hashes", printable(of_sample(*run.sample)))
+    if run.chosen:
+        yield Labelled("Only", printable(f"topics and subscriptions {' '.join(run.chosen)}"))
     yield Labelled("Run", f"{run.run_key}{f', on {run.engine}' if run.engine else ''}")
 
 

@@ -6,6 +6,10 @@ entries may have moved to others. A row `settings` may change
 `subscriptionKeySharedUseClassicPersistentImplementation`: the new value concerns dispatchers that are created after it
 (contract 8), which differ in rules, exceptions and bugs, and the replay follows only one of them.
 
+Of a sample of the hashes there are all rows of a hash, or none. What counts entries of all hashes is not provable:
+limits, and why nothing was sent. Neither is a violation that a bug of the broker may explain by what it did with other
+hashes.
+
 The rows that prove a finding are in the trace. But whether an exception or a known bug explains it may depend on rows
 some time before, or shortly after: whether its hash drained, what a consumer that left had held, what the same replay
 read sent. Such rows may be missing until mark-delete has passed every entry that was open in a gap. If the selector of
@@ -47,6 +51,11 @@ _TOTAL_VAGUE: Final = (
     "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
     "twice: the broker's own count may have been below the limit (#24096, #26422)"
 )
+_SAMPLED: Final = "rows of {} of the hashes are judged, and {}"
+_NO_SELECTOR: Final = "no snapshot of several consumers shows that the broker has the selector that the trace claims"
+_OTHERS_COUNT: Final = "entries of the others count for it too"
+_OTHERS_EXPLAIN: Final = "entries of the others may explain it: what the same read sent, or how far the broker had read"
+_OTHERS_WAIT: Final = "entries of the others may have been sent meanwhile, or been in the way"
 _BEGINS_LATER: Final = "the trace begins later than the subscription, and rows before it may explain it"
 
 
@@ -59,6 +68,8 @@ def alibis_of_trace(context: FindingContext) -> list[Alibi]:
     ]
     if found.membership.owners.unknown:
         alibis.append(Alibi("owner", everything, "not_provable", _OWNER_UNKNOWN))
+    elif not context.config.sample.is_all and found.membership.owners.routes_by_selector and not _is_shown(context):
+        alibis.append(Alibi("owner", everything, "not_provable", _of_sample(context, _NO_SELECTOR)))
     alibis += _of_limits(context)
     if not context.acks_recorded:
         alibis.append(Alibi("acks", everything, "not_provable", _NO_ACKNOWLEDGEMENT))
@@ -70,6 +81,16 @@ def alibis_of_trace(context: FindingContext) -> list[Alibi]:
     return alibis
 
 
+def _is_shown(context: FindingContext) -> bool:
+    """Whether a snapshot shows the selector; a few misrouted hashes of a sample may be all that there are."""
+    return context.found.loop.reported.confirmed
+
+
+def _of_sample(context: FindingContext, because: str) -> str:
+    """Why the rows of a sample prove less, as a clause."""
+    return _SAMPLED.format(context.config.sample.share, because)
+
+
 def _after(seq: int, found: Records) -> Mask:
     after: Mask = found.seq > seq
     return after
@@ -78,6 +99,8 @@ def _after(seq: int, found: Records) -> Mask:
 def _of_limits(context: FindingContext) -> list[Alibi]:
     if context.found.membership.one_sided.of_traffic:
         return [Alibi("limit", everything, "not_provable", _ONE_SIDED)]
+    if not context.config.sample.is_all:
+        return [Alibi("limit", everything, "not_provable", _of_sample(context, _OTHERS_COUNT))]
     vague = Alibi("limit", lambda found: found.vague != 0, "not_provable", _TOTAL_VAGUE)
     return [*context.found.loop.limits.doubts(), vague]
 
@@ -88,6 +111,8 @@ def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
     alibis = []
     if context.found.membership.owners.unknown:
         alibis.append(Alibi("unexplained", depends, "not_provable", context.doubts.all[-1].because))
+    if not context.config.sample.is_all:
+        alibis.append(Alibi("unexplained", depends, "not_provable", _of_sample(context, _OTHERS_EXPLAIN)))
     for gap in context.found.loop.missing.unseen:
         because = _BEGINS_LATER
         if gap.begin.seq >= 0:
@@ -153,7 +178,8 @@ def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
 def doubt_of_waits(context: FindingContext, seq: int) -> str:
     """Why no consumer may have been able to take the entries that waited up to a row, as a clause; empty: one could."""
     gone = next((because for since_seq, because in _perhaps_gone(context) if seq > since_seq), "")
-    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or gone
+    sampled = "" if context.config.sample.is_all else _of_sample(context, _OTHERS_WAIT)
+    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or gone or sampled
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:

@@ -64,7 +64,7 @@ def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:
     for kind, number in context.found.monitor.starved.beyond.items():
         if _rule(kind, context) == rule:
             counts[_severity(_bugs(kind, context))] += number
-    if rule == "stalled":
+    if rule == "stalled" and context.config.sample.is_all:
         counts += stalls_beyond(context)
     return counts
 
