@@ -37,6 +37,11 @@ _OWN = re.compile(r"^(?:dispatch_audit\.pipeline\.errors\.|RuntimeError: Externa
 _TRACEBACK = "Traceback (most recent call last):"
 WORKER_DIED = "Python worker exited unexpectedly"
 """How an engine reports that the process of a worker ended."""
+_KILLED = re.compile(rf"{WORKER_DIED} \(exit code -9\)")
+_MORE_MEMORY = (
+    "a worker takes about 0.6 GB, and there is one for each core: give the machine or the container more memory, lower "
+    "spark.chunk_rows, or audit a part (--topic, --sample), and run it again"
+)
 
 
 @contextmanager
@@ -59,9 +64,17 @@ def trace_errors(source: str = "the trace") -> Iterator[None]:
     except Exception as error:
         text = without_values(str(error))
         translated = _own(text) or _translated(text, source)
+        if worker_killed(error):
+            why = "a worker was killed, most likely because memory ran out (signal 9)"
+            translated = DispatchAuditError(why, _MORE_MEMORY)
         if translated is None:
             raise
         raise translated from error
+
+
+def worker_killed(error: Exception) -> bool:
+    """Whether a job failed because the system killed the process of a worker: nothing that it read does that."""
+    return bool(_KILLED.search(str(error)))
 
 
 def worker_died(error: Exception) -> bool:

@@ -1,5 +1,7 @@
 """Functions that the embedded engine runs in threads of this process, and the wait for them at its end.
 
+Also a function that hands its batches to a process of its own does so from such a thread.
+
 If one task fails, the engine reports that at once and leaves the other tasks running. A thread that wants to run Python
 while the interpreter ends is unwound through the engine's native code, which aborts the process with exit code 134.
 """
@@ -23,14 +25,15 @@ def in_threads(function: Function) -> Function:
     """Returns a function that does the same, and that the end of the process waits for."""
 
     def run(batches: Batches) -> Batches:
-        with _noted():
+        with noted():
             yield from function(batches)
 
     return run
 
 
 @contextmanager
-def _noted() -> Iterator[None]:
+def noted() -> Iterator[None]:
+    """Makes the end of the process wait for its body."""
     task = object()
     with _CHANGED:
         _RUNNING.add(task)

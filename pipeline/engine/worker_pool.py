@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from pyspark import cloudpickle
 
+from dispatch_audit.pipeline.engine.thread_tasks import noted
 from dispatch_audit.pipeline.engine.worker_environment import WORKER_ENVIRONMENT
 from dispatch_audit.pipeline.engine.worker_process import (
     BATCH,
@@ -93,6 +94,7 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = Lock()
         self._idle: list[_Worker] = []
+        self._busy = set[_Worker]()
         # A limit for each function, not for all: a function may wait for the batches of another one.
         self._places: defaultdict[bytes, BoundedSemaphore] = defaultdict(lambda: BoundedSemaphore(os.cpu_count() or 1))
 
@@ -103,6 +105,7 @@ class _Pool:
             places = self._places[digest]
         with places:
             worker = self._take(digest)
+            self._busy.add(worker)
             try:
                 yield worker
             except BaseException as error:
@@ -112,6 +115,8 @@ class _Pool:
                     # It waits for batches that never come.
                     worker.end()
                 raise
+            finally:
+                self._busy.discard(worker)
             self._idle.append(worker)
 
     def _take(self, digest: bytes) -> _Worker:
@@ -121,7 +126,9 @@ class _Pool:
             return self._idle.pop(at) if self._idle else _Worker()
 
     def end(self) -> None:
-        """Ends the processes that nobody uses."""
+        """Ends the processes: where a task has failed, the engine leaves the others at work."""
+        for worker in list(self._busy):
+            worker.process.kill()
         with self._lock:
             while self._idle:
                 with suppress(OSError):
@@ -156,5 +163,5 @@ def run_pickled(function: bytes, digest: bytes, batches: Batches) -> Batches:
 
     A function of this module, because the engine pickles functions, and those of modules only by their name.
     """
-    with _POOL.borrowed(digest) as worker:
+    with noted(), _POOL.borrowed(digest) as worker:
         yield from worker.call(function, digest, batches)

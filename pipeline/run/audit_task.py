@@ -83,6 +83,7 @@ def audit_tasks(request: AuditRequest, unusable: list[UnusableTrace]) -> list[Au
     # A window is a part of the log of one recorder.
     if request.window == WHOLE and request.reaudit_us is None:
         traces = put_together(traces)
+    traces = [replace(trace, line_bytes_max=settings.trace.line_mb_max << 20) for trace in traces]
     refuse_target_in_trace(target, traces)
     return [AuditTask(trace, profile_of(trace, request), [from_here(trace.path)], settings, target) for trace in traces]
 

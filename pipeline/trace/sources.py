@@ -15,9 +15,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
 
-from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.errors import DispatchAuditError, TraceError, UsageError
 from dispatch_audit.pipeline.storage.store_path import AnyPath, StorePath, store_path
-from dispatch_audit.pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
+from dispatch_audit.pipeline.trace.line_limit import LINE_BYTES_MAX
+from dispatch_audit.pipeline.trace.manifest import (
+    FILE_NAME,
+    Manifest,
+    NoManifestError,
+    manifest_in,
+    manifest_without_file,
+)
 from dispatch_audit.pipeline.trace.own_tables import is_own_table
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
 
@@ -71,12 +78,14 @@ class Trace:
         path: the folder, or the names of the logs where there is none; for messages.
         logs: at least one, in the order of their names.
         seqs: the rows that belong to the trace.
+        line_bytes_max: the longest line that is read.
     """
 
     manifest: Manifest
     path: str
     logs: tuple[Log, ...]
     seqs: SeqRange = ALL
+    line_bytes_max: int = LINE_BYTES_MAX
 
 
 class UnusableTrace(NamedTuple):
@@ -124,29 +133,35 @@ def open_traces(
         TraceError: there are no logs, one is of an unknown kind, or a manifest cannot be read.
     """
     failed: list[UnusableTrace] = []
+    raised: list[DispatchAuditError] = []
     # The inner dict keeps the order and drops a log that is named twice.
     logs_by_home: dict[AnyPath | None, dict[Log, None]] = {}
     for argument in [found for given in arguments for found in _traces_in(_plain(str(given)))]:
-        with _noted(failed, argument):
+        with _noted(failed, raised, argument):
             for home, log in _readable(argument):
                 logs_by_home.setdefault(home, {})[log] = None
     traces: list[Trace] = []
     for home, logs in logs_by_home.items():
-        with _noted(failed, ", ".join(log.path for log in logs) if home is None else str(home)):
+        with _noted(failed, raised, ", ".join(log.path for log in logs) if home is None else str(home)):
             traces.append(_trace(home, tuple(logs), profile))
     if failed and (unusable is None or not traces):
-        raise failed[0].error
+        raise raised[0]
     if unusable is not None:
         unusable += failed
     return traces
 
 
 @contextmanager
-def _noted(unusable: list[UnusableTrace], path: str) -> Iterator[None]:
+def _noted(unusable: list[UnusableTrace], raised: list[DispatchAuditError], path: str) -> Iterator[None]:
     try:
         yield
     except TraceError as error:
         unusable.append(UnusableTrace(path, error))
+        raised.append(error)
+    except NoManifestError as error:
+        # Alone it makes the call wrong; among others it is one that cannot be audited.
+        unusable.append(UnusableTrace(path, TraceError(error.args[0], error.way_out)))
+        raised.append(error)
 
 
 def _trace(home: AnyPath | None, logs: tuple[Log, ...], profile: str | None) -> Trace:

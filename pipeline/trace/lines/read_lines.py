@@ -21,7 +21,8 @@ from dispatch_audit.pipeline.trace.checks.rows_with_texts import (
     good_with_texts,
 )
 from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
-from dispatch_audit.pipeline.trace.lines.blocks import TornFileError, blocks_of
+from dispatch_audit.pipeline.trace.line_limit import LINE_BYTES_MAX
+from dispatch_audit.pipeline.trace.lines.blocks import TornFileError, UnboundedFileError, blocks_of
 from dispatch_audit.pipeline.trace.lines.columns import ParsedColumns
 from dispatch_audit.pipeline.trace.lines.layout import Room
 from dispatch_audit.pipeline.trace.lines.one_line import read_line, snapshots_of
@@ -56,24 +57,34 @@ class LineReader:
         # The seq of a row decides whether it is in the range.
         self._parsed = tuple(dict.fromkeys((*columns, "seq", *(() if asked is None else OF_ROW))))
 
-    def file(self, path: AnyPath, begin: int, end: int | None) -> Iterator[RowsRead]:
+    def file(
+        self, path: AnyPath, begin: int, end: int | None, line_bytes_max: int = LINE_BYTES_MAX
+    ) -> Iterator[RowsRead]:
         """Yields the rows of a part of a file.
 
         Args:
             path: the file.
             begin: first byte of the part.
             end: first byte after it; None: the part is the whole file.
+            line_bytes_max: the longest line.
 
         Raises:
+            UnboundedFileError: a line is longer, or hundreds of megabytes are blank.
             OSError: the file cannot be read, or is damaged.
         """
         try:
-            for block in blocks_of(path, begin, end):
+            for block in blocks_of(path, begin, end, line_bytes_max):
+                if not block.text:
+                    yield from self._blank(block.newlines)
+                    continue
                 whole = block.text.endswith(_NEWLINE)
                 text = block.text if whole else block.text + _NEWLINE
                 yield from self.block(text, block.newlines + (not whole), is_open=not whole)
         except TornFileError as torn:
             yield from self._cut_off(torn.text.decode(errors="replace"))
+        except UnboundedFileError as error:
+            after = f"after byte {begin:,} and {self._before:,} lines" if begin else f"after line {self._before:,}"
+            raise UnboundedFileError(f"{after} {error}") from None
 
     def block(self, text: bytes, lines: int, *, is_open: bool = False) -> Iterator[RowsRead]:
         """Yields the rows of a block.
@@ -101,6 +112,12 @@ class LineReader:
         found = [self._seqs.of(part).select(self._columns) for part in both]
         with_texts = WithTexts(self._seqs.of(batch_with_texts(refused)), asked)
         yield from rows_read(found, with_texts, lines, self._columns, self._rows)
+
+    def _blank(self, lines: int) -> Iterator[RowsRead]:
+        """Yields no row of lines that are all blank, which are only counted."""
+        self._before += lines
+        nothing = batch_of_values([], self._parsed).select(self._columns)
+        yield from rows_read([nothing], NO_TEXTS, lines, self._columns, self._rows)
 
     def _cut_off(self, text: str) -> Iterator[RowsRead]:
         """Yields the row in which a compressed file ends too early; its text may be empty."""

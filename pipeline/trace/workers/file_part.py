@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import UNCHECKED_ROWS, RowsRead, every_row
 from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader
 from dispatch_audit.pipeline.trace.columnar.read_parquet import ParquetRows
+from dispatch_audit.pipeline.trace.lines.blocks import UnboundedFileError
 from dispatch_audit.pipeline.trace.lines.open_lines import DAMAGED
 from dispatch_audit.pipeline.trace.lines.read_lines import LineReader
 from dispatch_audit.pipeline.trace.workers.shares import Share
@@ -48,7 +49,7 @@ class FilePart:
         with self._unreadable():
             if share.kind == "json":
                 reader = LineReader(columns, rows, share.seqs, asked)
-                yield from reader.file(share.place, share.begin, share.step or None)
+                yield from reader.file(share.place, share.begin, share.step or None, share.line_bytes_max)
             else:
                 file, checks = self._opened(), ColumnReader(share.log, columns, rows, asked)
                 yield from file.read(self._row_groups(file), share.seqs, checks)
@@ -66,6 +67,10 @@ class FilePart:
     def _unreadable(self) -> Iterator[None]:
         try:
             yield
+        except UnboundedFileError as error:
+            raise TraceError(
+                f"cannot read {self.file}: {error}", "this is no log, or damaged: copy it again or leave it out"
+            ) from None
         except FileNotFoundError as error:
             raise not_at_worker(self.file) from error
         except _UNREADABLE as error:

@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.storage.delta import opened_table
 from dispatch_audit.pipeline.storage.store_path import AnyPath, StorePath
+from dispatch_audit.pipeline.trace.line_limit import LINE_BYTES_MAX
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
 from dispatch_audit.pipeline.trace.sources import Log, files_of
@@ -47,6 +48,7 @@ class Share(NamedTuple):
         values: the values of partition columns, which are not in the file.
         size: its bytes in the file, about.
         store: the file, if it is in an object store.
+        line_bytes_max: of JSON Lines the longest line that is read.
     """
 
     kind: Literal["json", "parquet", "delta"]
@@ -57,6 +59,7 @@ class Share(NamedTuple):
     seqs: SeqRange = ALL
     values: Values = ()
     size: int = 0
+    line_bytes_max: int = LINE_BYTES_MAX
     store: StorePath | None = None
 
     @property
@@ -65,7 +68,7 @@ class Share(NamedTuple):
         return self.store or Path(self.path)
 
 
-def shares_of(log: Log, seqs: SeqRange) -> list[Share] | None:
+def shares_of(log: Log, seqs: SeqRange, line_bytes_max: int = LINE_BYTES_MAX) -> list[Share] | None:
     """Returns the shares of a log in the order of its files; None if workers cannot read it.
 
     Shares of a file follow each other, so that the lines of the shares before can be added up.
@@ -76,7 +79,10 @@ def shares_of(log: Log, seqs: SeqRange) -> list[Share] | None:
     if log.place is None or log.kind == "table":
         return None
     files = _files_of_table(log) if log.kind == "delta" else [(file, _values_in(file, log)) for file in files_of(log)]
-    return None if files is None else [share for file, values in files for share in _divided(log, file, seqs, values)]
+    if files is None:
+        return None
+    shares = [share for file, values in files for share in _divided(log, file, seqs, values)]
+    return [share._replace(line_bytes_max=line_bytes_max) for share in shares]
 
 
 def _divided(log: Log, file: AnyPath, seqs: SeqRange, values: Values) -> Iterator[Share]:

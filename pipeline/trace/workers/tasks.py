@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.engine.functions import map_in_arrow
 from dispatch_audit.pipeline.engine.limits import refuse_scan
 from dispatch_audit.pipeline.engine.releases.batch_sizes import rows_of_a_trace
 from dispatch_audit.pipeline.engine.task_number import task_number
-from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
+from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died, worker_killed
 from dispatch_audit.pipeline.trace.scan.frames import frames_of
 from dispatch_audit.pipeline.trace.scan.parts import parts_of
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
@@ -48,7 +48,7 @@ def in_tasks(spark: SparkSession, trace: Trace, work: Work, schema: str, *, scan
     shares: list[Share] = []
     to_scan: list[Log] = []
     for log in trace.logs:
-        of_log = None if scanned else shares_of(log, trace.seqs)
+        of_log = None if scanned else shares_of(log, trace.seqs, trace.line_bytes_max)
         if of_log is None:
             to_scan.append(log)
         else:
@@ -81,7 +81,7 @@ def evaluated(
         try:
             return evaluate(in_tasks(spark, trace, work, schema))
         except Exception as error:
-            if not worker_died(error):
+            if not worker_died(error) or worker_killed(error):
                 raise
             return evaluate(in_tasks(spark, trace, work, schema, scanned=True))
 
