@@ -71,11 +71,13 @@ def hole(folder: Path) -> None:
     ids=["a line of 10 GB in gzip", "two billion blank lines", "a line of 2 GB"],
 )
 def test_a_log_without_rows_has_an_end(write: Callable[[Path], None], message: str, tmp_path: Path) -> None:
-    write(tmp_path)
-    (tmp_path / "trace.json").write_text(json.dumps(MANIFEST))
-    code, said = audited(tmp_path, "--out", tmp_path / "out" / "tables")
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    write(trace)
+    (trace / "trace.json").write_text(json.dumps(MANIFEST))
+    code, said = audited(trace, "--out", tmp_path / "out")
     assert (code, said.count("\n")) == (3, 1), said
-    assert said.startswith(f"dispatch-audit: error: cannot read {tmp_path}/events.jsonl")
+    assert said.startswith(f"dispatch-audit: error: cannot read {trace}/events.jsonl")
     assert message in said
 
 
