@@ -92,7 +92,11 @@ def perhaps_rejected(context: FindingContext) -> set[Position]:
     rejected = others.keys() & set(_positions(unsent["ledger"], unsent["entry"]))
     kept = used[used["marks"] & Mark.ACKED == 0]
     lowest = min(_positions(kept["ledger"], kept["entry"]), default=None)
-    if lowest in rejected and common_of(context.found.dispatcher.seen)["shown_ts"] > others[lowest] + READ_US:
+    if (
+        lowest in rejected
+        and context.config.sample.is_all
+        and common_of(context.found.dispatcher.seen)["shown_ts"] > others[lowest] + READ_US
+    ):
         # A snapshot shows mark-delete in front of it, and the broker acknowledges what a filter rejects.
         rejected.discard(lowest)
     return rejected
