@@ -18,12 +18,14 @@ _NO_CREDENTIALS: Final = re.compile(
 )
 _XML: Final = re.compile(r"<Code>(?P<code>\w+)</Code>\s*<Message>(?P<message>[^<]*)</Message>")
 _JSON: Final = re.compile(r'"message":\s*"(?P<message>[^"]+)"')
+# The frames of a native stack trace, which the kernel of delta-rs adds to some messages.
+_FRAMES: Final = re.compile(r"\s+0: .*?\s1: .*", re.DOTALL)
 _STATUS: Final = re.compile(r"^\d{3} [A-Z][\w ]*$", re.MULTILINE)
 
 
 def reason_of(error: Exception) -> str:
     """Returns the message of an error of delta-rs on one line, that of a store without what it was asked."""
-    lines = [line.strip(" \t↳") for line in _COLOURS.sub("", str(error)).splitlines()]
+    lines = [line.strip(" \t↳") for line in _FRAMES.sub("", _COLOURS.sub("", str(error))).splitlines()]
     text = "\n".join(line for line in lines if line)
     if not text:
         return type(error).__name__

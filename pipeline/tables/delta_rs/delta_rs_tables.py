@@ -45,6 +45,7 @@ _TRIES = 20
 # The writer holds the open file in memory; with its default of 100 MB it takes twice as much.
 _FILE_BYTES = 32 << 20
 _BROKEN = "Invalid data found"
+_RESTORE = "restore the folder from a copy, or audit the trace again into another --out"
 
 
 @dataclass(frozen=True)
@@ -110,14 +111,17 @@ class DeltaRsTables:
         return self._found(table.name, ", ".join(names), f"WHERE {of_runs(run_keys)}").cast(table.stored_arrow_schema)
 
     def _found(self, table_name: str, select: str, rest: str) -> pa.Table:
-        found = QueryBuilder().register(table_name, self._opened(table_name))
         try:
+            found = QueryBuilder().register(table_name, self._opened(table_name))
             # Not `pa.table`, which imports pandas: 0.3 s.
             return pa.RecordBatchReader.from_stream(
                 found.execute(f"SELECT {select} FROM {table_name} {rest}")
             ).read_all()
-        except (DeltaError, OSError) as error:
-            raise self._unreadable(table_name, error) from error
+        except TableNotFoundError as error:
+            raise UsageError(f"{self.target} has no table {table_name}, or not its log", _RESTORE) from error
+        # Arrow raises what is wrong with a file of the table.
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise self._unreadable(table_name, error, _RESTORE) from error
 
     def frame(self, table_name: str, columns: Sequence[str], run_key: str) -> DataFrame:
         """Returns the rows of a run; workers read the files of the table."""
@@ -223,8 +227,8 @@ class DeltaRsTables:
         assert self.target.place is not None, "`tables_of` leaves other targets to Spark"
         return self.target.place / table_name
 
-    def _unreadable(self, table_name: str, error: Exception) -> UsageError:
-        way_out = "choose another --out" if self.target.local else WAY_OUT
+    def _unreadable(self, table_name: str, error: Exception, way_out: str = "choose another --out") -> UsageError:
+        way_out = way_out if self.target.local else WAY_OUT
         return UsageError(f"cannot read the table {table_name} in {self.target}: {reason_of(error)}", way_out)
 
     def _unwritable(self, table_name: str, error: Exception) -> UsageError:

@@ -59,8 +59,8 @@ class Share(NamedTuple):
     seqs: SeqRange = ALL
     values: Values = ()
     size: int = 0
-    line_bytes_max: int = LINE_BYTES_MAX
     store: StorePath | None = None
+    line_bytes_max: int = LINE_BYTES_MAX
 
     @property
     def place(self) -> AnyPath:
