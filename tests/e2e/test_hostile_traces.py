@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from embedded_commands import EmbeddedCommands
 from program import PROGRAM
 from samples import SAMPLES
 
@@ -25,6 +26,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8"}
 MEMORY_BYTES = 2 << 30
 CPU_S = 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled(run_embedded: EmbeddedCommands, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compiles what this state of the sources has not compiled yet, which takes longer than a test may."""
+    out = tmp_path_factory.mktemp("compiled") / "out"
+    run_embedded("audit", SAMPLES / "join-leave-4.0.8", "--out", out, "--fail-on", "never", "--quiet")
 
 
 def _limited() -> None:
