@@ -11,8 +11,7 @@ STAMP_OF_SPARK := $(VENV)/.installed-spark
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --numprocesses
 OLDEST_SPARK := $(VENV)/oldest-spark
-TESTS_OF_OLDEST_SPARK := tests/engine/test_exchange.py tests/engine/test_arrow_frames.py tests/tables/test_both_ways.py tests/jobs/engines/test_delta.py tests/e2e/test_accepted_findings.py \
-	tests/e2e/test_audit_of_samples.py::test_a_finding_names_entry_key_and_consumers
+TESTS_OF_OLDEST_SPARK := tests/releases/test_every_kind.py tests/engine/test_exchange.py tests/engine/test_arrow_frames.py tests/jobs/engines/test_delta.py
 SLOWEST := --durations=25 --durations-min=5
 
 .PHONY: demo test test-oldest-spark test-slow kernel classes lint types unit docs pictures vega setup lock clean wheel \
@@ -28,8 +27,8 @@ test: setup
 	@$(MAKE) --no-print-directory --jobs 2 lint types kernel classes
 	@$(PYTEST) 3 -m "not slow" $(SLOWEST)
 
-# The oldest PySpark that pyproject.toml allows, before that of the lock, in tests of what differs between two: sessions,
-# the exchange, and tables, each on Spark and on the embedded engine.
+# The oldest PySpark that pyproject.toml allows, before that of the lock: one audit of each kind with the rows of the
+# embedded engine, and the tests of what differs between releases, in one session. `make test-slow` has all releases.
 test-oldest-spark: $(OLDEST_SPARK)
 	@PYTHONPATH=$(CURDIR)/$< $(BIN)/python -c 'import pyspark; assert "$<" in pyspark.__file__, pyspark'
 	@PYTHONPATH=$(CURDIR)/$< $(BIN)/python -m pytest -n 0 $(TESTS_OF_OLDEST_SPARK) $(SLOWEST)

@@ -45,11 +45,16 @@ def write_quarantine(refused: DataFrame, converted: Converted) -> int:
     return converted.target.read(refused.sparkSession, converted.quarantine).count()
 
 
-def _write(rows: DataFrame, converted: Converted, name: str, *partitions: str) -> None:
-    writer = rows.writeTo(converted.target.identifier(name)).using("delta")
-    if partitions:
-        writer = writer.partitionedBy(*(sf.col(column) for column in partitions))
+def _write(rows: DataFrame, converted: Converted, name: str, partition: str | None = None) -> None:
+    """Makes a table, or replaces it, and adds the rows by one commit.
+
+    By two statements, because Spark 3.5.7 refuses to replace a table of Delta Lake 3.3.2 by the rows of a query.
+    """
+    table = converted.target.identifier(name)
+    columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.schema)
+    partitioned = f" PARTITIONED BY (`{partition}`)" if partition else ""
     try:
-        writer.createOrReplace()
+        rows.sparkSession.sql(f"CREATE OR REPLACE TABLE {table} ({columns}) USING delta{partitioned}")
+        rows.writeTo(table).append()
     except Exception as error:
         raise UsageError(f"cannot write the table {name} in {converted.target}: {reason_of(error)}") from error

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.name import on_sail
+from dispatch_audit.pipeline.engine.releases.row_counts import rows_written
 
 
 def written_by_workers(frame: DataFrame, write: Callable[[DataFrame], None]) -> int | None:
@@ -16,6 +16,4 @@ def written_by_workers(frame: DataFrame, write: Callable[[DataFrame], None]) -> 
     if on_sail(frame.sparkSession):
         write(frame)
         return None
-    written = Observation()
-    write(frame.observe(written, sf.count(sf.lit(1)).alias("rows")))
-    return int(written.get["rows"])
+    return rows_written(frame, write)

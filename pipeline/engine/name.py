@@ -14,11 +14,16 @@ _ANSWER_OF_SAIL: Final = re.compile(r"\d+(\.\d+)+\w*")
 @lru_cache(maxsize=8)
 def engine_name(spark: SparkSession) -> str:
     """Returns the engine of a session and its version, as the table `runs` has it: `Spark 4.2.0`, `Sail 0.7.2`."""
-    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not over_connect(spark):
         return f"Spark {spark.version}"
     # Both speak Spark Connect and name the version of Spark that they speak.
     answer = spark.sql("SELECT version()").collect()[0][0]
     return f"{SAIL} {answer}" if _ANSWER_OF_SAIL.fullmatch(answer) else f"Spark Connect {spark.version}"
+
+
+def over_connect(spark: SparkSession) -> bool:
+    """Whether a session speaks Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +17,15 @@ _PIP: Final = ("-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment below a folder."""
+    """A virtual environment.
+
+    Attributes:
+        folder: of the environment.
+        listed: the packages of Spark after each installation.
+    """
 
     folder: Path
+    listed: list[list[str]] = field(default_factory=list)
 
     @property
     def spark_home(self) -> Path:
@@ -35,6 +41,7 @@ class Environment:
         """Installs what pip chooses for the requirements."""
         done = self.run(self.program("python"), *_PIP, *requirements)
         assert done.returncode == 0, done.stderr
+        self.listed.append(self.of_spark())
 
     def of_spark(self) -> list[str]:
         """Returns the packages of Spark and Delta Lake that are installed, with their versions."""

@@ -5,9 +5,10 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from dispatch_audit.pipeline.engine.releases.row_counts import rows_written
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, batches_in, decode
 from dispatch_audit.pipeline.tables.rows import TableRows, held_rows
 from dispatch_audit.pipeline.tables.schemas import TRAVELLING
@@ -100,18 +101,21 @@ class SparkStaging(Staging):
         """Evaluates and stages rows; returns them as staged, and how many were written."""
         # Before they are written, because a write that fails leaves something behind, too.
         self._has_staged = True
-        written = Observation()
-        # Its columns are binary and already narrow; compressing them would take longer than writing them.
-        writer = rows.observe(written, sf.count(sf.lit(1)).alias("rows")).write.option("compression", "none")
-        if self.target.named:
-            table = self.target.identifier(f"{STAGED}_{self.run_key}_{self.attempt}_{part}")
-            writer.mode("overwrite").saveAsTable(table)
-            staged = self._spark.table(table)
-        else:
-            folder = f"{self._folder(self.attempt)}/{part}"
-            writer.mode("overwrite").parquet(folder)
-            staged = self._spark.read.schema(rows.schema).parquet(folder)
-        return staged, int(written.get["rows"])
+        table = self.target.identifier(f"{STAGED}_{self.run_key}_{self.attempt}_{part}") if self.target.named else None
+        folder = f"{self._folder(self.attempt)}/{part}"
+
+        def write(counted: DataFrame) -> None:
+            # Its columns are binary and already narrow; compressing them would take longer than writing them.
+            writer = counted.write.option("compression", "none").mode("overwrite")
+            if table is None:
+                writer.parquet(folder)
+            else:
+                writer.saveAsTable(table)
+
+        number = rows_written(rows, write)
+        if table is None:
+            return self._spark.read.schema(rows.schema).parquet(folder), number
+        return self._spark.table(table), number
 
     def _folder(self, attempt: str) -> str:
         return f"{self.target.location}/{STAGED}/{self.run_key}/{attempt}"
