@@ -13,9 +13,10 @@ from embedded_commands import EmbeddedCommands
 from benchmarks.table_rows import rows_of_tables
 from dispatch_audit.pipeline.tables.schemas import TABLES
 
-# The key of a run and that of its chain are made of the paths of its trace. Rows have places in files.
+# The key of a run and that of its chain are made of the paths of its trace. The sets of a checkpoint are written in no
+# order; what was read from it are the rows of the second window.
 _OF_PATHS = {"run_key", "inputs", "chain"}
-_CIRCUMSTANCES = {"started_at", "started_at_us", "ended_at", "ended_at_us", "stages", "engine"}
+_CIRCUMSTANCES = {"started_at", "started_at_us", "ended_at", "ended_at_us", "stages", "engine", "payload"}
 
 
 def audit_embedded(run: EmbeddedCommands, folder: Path) -> Path:
