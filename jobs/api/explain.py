@@ -1,4 +1,4 @@
-"""Returns the events behind a finding, a hash or key, or a moment."""
+"""Returns the events behind a finding, a hash or key, an entry, a consumer, or a moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Explained:
         if found.moment is not None:
             print_moment(found.moment, found.source, console)
         elif found.story is not None:
-            print_story(found.story, found.finding, found.source, console)
+            print_story(found.story, found.finding, found.source, console, found.consumers)
 
     def report(self, form: Literal["text", "json"] = "text") -> str:
         """Returns the events as text, or as one JSON object (docs/EXPLAIN.md)."""
@@ -63,7 +63,7 @@ class Explained:
         if found.moment is not None:
             return json_moment(found.moment, found.run_key)
         assert found.story is not None, "an answer is a moment or a story"
-        return json_story(found.story, found.finding, found.run_key)
+        return json_story(found.story, found.finding, found.run_key, found.consumers)
 
 
 def explain(
@@ -72,7 +72,11 @@ def explain(
     violation: str | None = None,
     sticky_hash: int | None = None,
     key: str | None = None,
+    entry: str | None = None,
+    consumer: str | None = None,
     at: Moment | None = None,
+    begin: Moment | None = None,
+    end: Moment | None = None,
     topic: str | None = None,
     subscription: str | None = None,
     run: str | None = None,
@@ -85,14 +89,18 @@ def explain(
     progress: Progress = silent,
     debug: bool = False,
 ) -> Explained:
-    """Returns the events behind a finding, a hash, a key or a moment.
+    """Returns the events behind a finding, a hash, a key, an entry, a consumer or a moment.
 
     Args:
         target: the `out` of the audit.
         violation: the id of a finding (`Finding.finding_id`).
         sticky_hash: a sticky hash.
         key: a key, whose hash is computed as the broker does.
-        at: a moment: with a hash or key their story around it, alone the state of a subscription.
+        entry: an entry, `LEDGER:ENTRY`.
+        consumer: the name of a consumer, of all that have it; or the number of one, as reports show it.
+        at: a moment: alone the state of a subscription, else the story around it.
+        begin: where the span of a story begins; None: with the trace.
+        end: where it ends, not in it; None: with the trace.
         topic: the topic, in full or its last part; None: there is one.
         subscription: the subscription; None: there is one.
         run: the key of the run; None: the newest.
@@ -112,9 +120,18 @@ def explain(
     """
     with one_error(), options_given(storage_options):
         new = None if export is None else Path(export)
-        _refuse_contradictions(violation, sticky_hash, key, at, new)
-        at_text = moment_text(at)
-        at_us = None if at_text is None else moment_us(at_text)
+        asked = {
+            "--violation": violation,
+            "--hash": sticky_hash,
+            "--key": key,
+            "--entry": entry,
+            "--consumer": consumer,
+        }
+        _refuse_contradictions([name for name, value in asked.items() if value is not None], at, begin, end, new)
+        position = None if entry is None else _position(entry)
+        at_us, begin_us, end_us = (
+            None if (text := moment_text(of)) is None else moment_us(text) for of in (at, begin, end)
+        )
         parsed = parse_target(texts(target)[0])
 
         @cache
@@ -136,7 +153,21 @@ def explain(
         from dispatch_audit.pipeline.explain.export import exported  # noqa: PLC0415
 
         where = None if trace is None else texts(trace)[0]
-        question = Question(violation, sticky_hash, key, at_us, topic, subscription, run, where, events)
+        question = Question(
+            violation,
+            sticky_hash,
+            key,
+            position,
+            consumer,
+            at_us,
+            begin_us,
+            end_us,
+            topic,
+            subscription,
+            run,
+            where,
+            events,
+        )
         found = answer(question, tables, session)
         note = None
         if new is not None and found.evidence and found.finding and found.story:
@@ -145,23 +176,30 @@ def explain(
         return Explained(found, note)
 
 
+def _position(entry: str) -> tuple[int, int]:
+    ledger, _, number = entry.partition(":")
+    if not (ledger.isdecimal() and number.isdecimal()):
+        raise UsageError(f"{entry} is no entry", "write LEDGER:ENTRY, as reports do: 3:25")
+    return int(ledger), int(number)
+
+
 def _refuse_contradictions(
-    violation: str | None, sticky_hash: int | None, key: str | None, at: Moment | None, export: Path | None
+    asked: list[str], at: Moment | None, begin: Moment | None, end: Moment | None, export: Path | None
 ) -> None:
-    asked = [
-        name
-        for name, value in (("--violation", violation), ("--hash", sticky_hash), ("--key", key))
-        if value is not None
-    ]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} ask for different stories", "pass one of them")
-    if not asked and at is None:
+    span = begin is not None or end is not None
+    if not asked and (at is None or span):
         raise UsageError(
-            "explain needs a finding, a hash, a key or a moment", "pass --violation ID, --hash H, --key K or --at TIME"
+            "explain needs a finding, a hash, a key, an entry, a consumer or a moment",
+            "pass --violation ID, --hash H, --key K, --entry LEDGER:ENTRY, --consumer NAME or --at TIME",
         )
-    if violation is not None and at is not None:
-        raise UsageError("--violation has a moment of its own and takes no --at", "leave one of them out")
-    if export is not None and violation is None:
+    of_finding = "--violation" in asked
+    if of_finding and (at is not None or span):
+        raise UsageError("--violation has a moment of its own and takes no other", "leave one of them out")
+    if at is not None and span:
+        raise UsageError("--at asks for a moment, --from and --to for a span", "leave one of them out")
+    if export is not None and not of_finding:
         raise UsageError("--export writes the shortest trace of a finding", "pass --violation ID")
     if export is not None and export.exists() and (not export.is_dir() or any(export.iterdir())):
         raise UsageError(f"{export} exists", "name a new folder after --export")

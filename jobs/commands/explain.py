@@ -1,4 +1,4 @@
-"""`dispatch-audit explain`: the events behind a finding, a hash or key, or a moment."""
+"""`dispatch-audit explain`: the events behind a finding, a hash or key, an entry, a consumer, or a moment."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,13 +22,26 @@ def explain(
     key: Annotated[
         str | None, typer.Option(metavar="K", help="A key; its hash is computed as the broker does.")
     ] = None,
+    entry: Annotated[
+        str | None, typer.Option(metavar="LEDGER:ENTRY", help="An entry: who was sent it, and when.")
+    ] = None,
+    consumer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="What a consumer of this name was sent, acknowledged and gave back; also its number."
+        ),
+    ] = None,
     at: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="A moment (ISO 8601, UTC): with --hash or --key their story around it, alone a subscription's state.",
+            help="A moment (ISO 8601, UTC): alone a subscription's state, else the story around it.",
         ),
     ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Where the span of a story begins (ISO 8601, UTC).")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Where it ends, not in it.")] = None,
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="The topic, in full or its last part.", show_default=False)
     ] = None,
@@ -55,18 +68,22 @@ def explain(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Shows the events behind a finding, hash, key or moment.
+    """Shows the events behind a finding, hash, key, entry, consumer or moment.
 
     It says who owned and held the hash at each.
     """
     with errors_on_one_line(debug, log_format, storage=storage_option) as stderr:
-        with shown_stages(not quiet and not debug and log_format == "text") as begin:
+        with shown_stages(not quiet and not debug and log_format == "text") as stage:
             found = run_explanation(
                 target,
                 violation=violation,
                 sticky_hash=sticky_hash,
                 key=key,
+                entry=entry,
+                consumer=consumer,
                 at=at,
+                begin=begin,
+                end=end,
                 topic=topic,
                 subscription=subscription,
                 run=run,
@@ -74,7 +91,7 @@ def explain(
                 events=events,
                 export=export,
                 engine=engine,
-                progress=begin,
+                progress=stage,
                 debug=debug,
             )
         if report_format == "json":

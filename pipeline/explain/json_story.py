@@ -4,7 +4,7 @@ Its names are a public interface (docs/EXPLAIN.md).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dispatch_audit.pipeline.explain.at_moment import Row, StateAtMoment
@@ -17,8 +17,8 @@ from dispatch_audit.pipeline.run.key_lookup import key_text
 _LEFT_OUT = ("run_key", "topic", "subscription", "from_ts", "to_ts", "ts", "joined_at", "left_at", "returned_ts")
 
 
-def json_story(story: Story, finding: Row | None, run_key: str) -> str:
-    """Returns a story, without a newline at its end."""
+def json_story(story: Story, finding: Row | None, run_key: str, consumers: Sequence[Row] = ()) -> str:
+    """Returns a story, without a newline at its end; `consumers` are the rows of that table that it is about."""
     return _written(
         {
             "run_key": run_key,
@@ -26,6 +26,8 @@ def json_story(story: Story, finding: Row | None, run_key: str) -> str:
             "subscription": story.events.group.subscription,
             "sticky_hash": story.sticky_hash,
             "key": story.key,
+            "entry": None if story.subject.entry is None else "{}:{}".format(*story.subject.entry),
+            "consumers": [_row(row) for row in consumers],
             "finding": None if finding is None else _row(finding),
             "finding_holds": None
             if finding is None

@@ -48,26 +48,49 @@ class Middle:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What a story follows: an entry, consumers, else a hash, else the whole subscription.
+
+    Attributes:
+        sticky_hash: the hash, or that of the entry, whose states are shown; None: none are.
+        key: the key that the reader asked for, or that the finding names.
+        entry: ledger and entry.
+        consumers: the replay's numbers of the consumers.
+        from_us: events before this moment are left out.
+        to_us: so are those from this moment on.
+    """
+
+    sticky_hash: int | None = None
+    key: str | None = None
+    entry: tuple[int, int] | None = None
+    consumers: tuple[int, ...] = ()
+    from_us: int | None = None
+    to_us: int | None = None
+
+    def spans(self, ts_us: int) -> bool:
+        """Whether a moment is within the span."""
+        return (self.from_us is None or ts_us >= self.from_us) and (self.to_us is None or ts_us < self.to_us)
+
+
+@dataclass(frozen=True)
 class Story:
-    """The story of a hash.
+    """A story.
 
     Attributes:
         events: of the subscription.
-        sticky_hash: the hash; None: the story is about the subscription.
-        key: the key that the reader asked for, or that the finding names.
+        subject: what it follows.
         middle: the place that the story is about.
         middle_us: its time.
         at_middle: the state of the hash after that place, or before it; None: the story is about no hash.
         before: whether `at_middle` is the state before the place.
         steps: in their order.
-        total: the number of rows that concern the hash, steps or not.
+        total: the number of rows that concern the subject, steps or not.
         found: the rows of `violations` of the replay.
         refused: the places of rows that the replay refused; they take no part.
     """
 
     events: SubscriptionEvents
-    sticky_hash: int | None
-    key: str | None
+    subject: Subject
     middle: int
     middle_us: int
     at_middle: SeenHash | None
@@ -76,6 +99,16 @@ class Story:
     total: int
     found: tuple[dict[str, Any], ...]
     refused: frozenset[int]
+
+    @property
+    def sticky_hash(self) -> int | None:
+        """The hash whose states are shown; None: none are."""
+        return self.subject.sticky_hash
+
+    @property
+    def key(self) -> str | None:
+        """The key that the reader asked for, or that the finding names."""
+        return self.subject.key
 
 
 def packed_events(rows: pa.Table, group: Group, config: ReplayConfig) -> SubscriptionEvents:
@@ -89,31 +122,25 @@ def packed_events(rows: pa.Table, group: Group, config: ReplayConfig) -> Subscri
     return SubscriptionEvents.of(packed_rows(rows.to_batches(), config, [group]), group, config)
 
 
-def story_of(
-    rows: pa.Table,
-    events: SubscriptionEvents,
-    sticky_hash: int | None,
-    middle: Middle,
-    number: int,
-    key: str | None = None,
-) -> Story:
-    """Returns the story of a hash, or of a subscription.
+def story_of(rows: pa.Table, events: SubscriptionEvents, subject: Subject, middle: Middle, number: int) -> Story:
+    """Returns the story of an entry, consumers, a hash, or a subscription.
 
     Args:
         rows: as for `packed_events`.
         events: the events of these rows.
-        sticky_hash: the hash; None: the story is about the subscription.
+        subject: what it follows.
         middle: the place that it is about.
         number: most steps.
-        key: the key, for whoever reads the story.
     """
-    concerned = events.in_general() if sticky_hash is None else events.of_hash(sticky_hash)
+    sticky_hash, concerned = subject.sticky_hash, _concerned(events, subject)
     # A gap and a change of settings concern every hash.
     of_all = [*(gap.seq for gap in events.gaps), *(seq for seq, names in events.settings_changed.items() if names)]
     places = np.unique([*events.events.seq[concerned].tolist(), *of_all]).astype(np.int64)
+    if subject.from_us is not None or subject.to_us is not None:
+        places = places[[subject.spans(_time_of(events, place)) for place in places.tolist()]]
     at = _place_of(middle, places, events)
     chosen = _around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()
-    changes = _changes_between(events, chosen, at, to_the_end=chosen[-1:] == places[-1:].tolist())
+    changes = _changes_between(events, subject, chosen, at, to_the_end=chosen[-1:] == places[-1:].tolist())
     offending, shown = at if middle.offending else None, at - middle.ends_wait
     steps = steps_at(events, rows, {*chosen, *changes} | ({at} if middle.offending else set()), offending)
     observer = HashObserver(-1 if sticky_hash is None else sticky_hash, {*watched(steps), shown})
@@ -125,8 +152,7 @@ def story_of(
     middle_us = middle.ts_us if middle.ts_us is not None else _time_of(events, at)
     return Story(
         events,
-        sticky_hash,
-        key,
+        subject,
         at,
         middle_us,
         None if sticky_hash is None else observer.seen.get(shown),
@@ -145,6 +171,14 @@ def refused_places(rows: Iterable[Mapping[str, Any]], events: SubscriptionEvents
         for row in rows
         if row["reason"] not in (REPEATED_ROW, DUPLICATE_SEQ)
     )
+
+
+def _concerned(events: SubscriptionEvents, subject: Subject) -> NDArray[np.bool_]:
+    if subject.entry is not None:
+        return events.of_entry(*subject.entry)
+    if subject.consumers:
+        return events.of_consumers(subject.consumers)
+    return events.in_general() if subject.sticky_hash is None else events.of_hash(subject.sticky_hash)
 
 
 def _place_of(middle: Middle, places: NDArray[np.int64], events: SubscriptionEvents) -> int:
@@ -170,12 +204,23 @@ def _around(places: NDArray[np.int64], at: int, number: int) -> NDArray[np.int64
     return places[first : first + number]
 
 
-def _changes_between(events: SubscriptionEvents, chosen: Sequence[int], at: int, *, to_the_end: bool) -> list[int]:
-    """The places of membership rows among the chosen ones, and of the last before them, which decide the owner."""
+def _changes_between(
+    events: SubscriptionEvents, subject: Subject, chosen: Sequence[int], at: int, *, to_the_end: bool
+) -> list[int]:
+    """The places of membership rows among the chosen ones, and of the last before them, which decide the owner.
+
+    Of consumers only their own, and resets.
+    """
+    rows = [
+        row
+        for row in events.membership
+        if (not subject.consumers or row.kind not in ("join", "leave") or row.consumer in subject.consumers)
+        and subject.spans(_time_of(events, row.seq))
+    ]
     first, last = (min(chosen[0], at), max(chosen[-1], at)) if chosen else (at, at)
-    if to_the_end and events.membership:
-        last = max(last, events.membership[-1].seq)
-    places = [row.seq for row in events.membership]
+    if to_the_end and rows:
+        last = max(last, rows[-1].seq)
+    places = [row.seq for row in rows]
     before = [place for place in places if place < first][-_CHANGES_MAX // 10 :]
     within = sorted((place for place in places if first <= place <= last), key=lambda place: abs(place - at))
     return [*before, *within[:_CHANGES_MAX]]

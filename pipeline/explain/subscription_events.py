@@ -5,6 +5,7 @@ Their seqs are therefore places in the order of the topic; with one recorder the
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -123,10 +124,30 @@ class SubscriptionEvents:
 
     def of_hash(self, sticky_hash: int) -> NDArray[np.bool_]:
         """Which events concern a hash: those of its entries, and those of all that a consumer holds of it."""
+        return self._of_entries(_NAMING[self.events.code] & (self.hashes == sticky_hash))
+
+    def of_entry(self, ledger: int, entry: int) -> NDArray[np.bool_]:
+        """Which events concern an entry."""
+        return self._of_entries((self.events.ledger == ledger) & (self.events.entry == entry))
+
+    def of_consumers(self, numbers: Collection[int]) -> NDArray[np.bool_]:
+        """Which events are of consumers by the replay's numbers, but for requests of permits."""
+        concerned: NDArray[np.bool_] = np.isin(self.events.consumer, [*numbers]) & (self.events.code != Code.FLOW)
+        return concerned
+
+    def numbers_of(self, consumer: str) -> tuple[int, ...]:
+        """The replay's numbers of the consumers with a name, else of the one with this number in the trace."""
+        named = tuple(sorted(number for number, name in self.names.items() if name == consumer))
+        if named or not consumer.isdigit():
+            return named
+        there = np.unique(self.events.consumer).tolist()
+        return tuple(number for number in there if number >= 0 and self.recorders.consumer(number) == int(consumer))
+
+    def _of_entries(self, naming: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which events concern the entries that some of them name."""
         events = self.events
-        of_hash = np.flatnonzero(_NAMING[events.code] & (self.hashes == sticky_hash))
         mixed = events.ledger * _MIXER + events.entry
-        concerned: NDArray[np.bool_] = (events.ledger >= 0) & np.isin(mixed, mixed[of_hash])
+        concerned: NDArray[np.bool_] = (events.ledger >= 0) & np.isin(mixed, mixed[np.flatnonzero(naming)])
         concerned &= ~_OF_CONSUMER[events.code] & (events.code != Code.MARK_DELETE)
         holders = np.unique(events.consumer[concerned & _SENT[events.code]])
         return concerned | (_OF_CONSUMER[events.code] & np.isin(events.consumer, holders))

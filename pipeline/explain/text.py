@@ -3,7 +3,7 @@
 The first lines answer the question: the finding, part by part, and who owned the hash (Q15).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -31,17 +31,20 @@ _Line = tuple[str, str, str, str]
 """Mark, time, seq and text; the line of a state has only a text."""
 
 
-def print_story(story: Story, finding: Row | None, source: str, console: Console) -> None:
+def print_story(
+    story: Story, finding: Row | None, source: str, console: Console, consumers: Sequence[Row] = ()
+) -> None:
     """Writes a story.
 
     Args:
         story: the story.
         finding: the row of `violations` that it explains; None: it explains none.
         source: the trace and the run, in a few words.
+        consumers: the rows of `consumers` that it is about.
         console: where to write; on a terminal events wrap beside their times, in a pipe each is a line. Other texts
             are wrapped to its width.
     """
-    for line in _head(story, finding, source):
+    for line in _head(story, finding, source, consumers):
         console.print(line, soft_wrap=True)
     console.print()
     lines = list(_lines(story))
@@ -65,21 +68,29 @@ def _table(lines: Iterable[_Line]) -> Table:
     return table
 
 
-def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text | Labelled]:
-    words, group = StoryWords(story), story.events.group
+def _head(story: Story, finding: Row | None, source: str, consumers: Sequence[Row]) -> Iterator[Text | Labelled]:
+    words, group, entry = StoryWords(story), story.events.group, story.subject.entry
     if finding is not None:
         reason = finding["known_bug"] or finding["permitted_by"]
         label = finding["severity"].replace("_", " ") + (f" ({printable(reason)})" if reason else "")
         yield Text.assemble((f"{finding['rule']}: {label}", "bold"), f"  {finding['finding_id']}")
         yield from _parts(finding)
+    for row in consumers[:_SHOWN]:
+        yield _labelled("Who", _life_of(row))
+    if len(consumers) > _SHOWN:
+        yield _labelled("", f"and {len(consumers) - _SHOWN:,} more of this name")
+    if entry is not None:
+        yield _labelled("Entry", f"{entry[0]}:{entry[1]}")
     if story.sticky_hash is not None:
         key = f" (key {named(story.key)})" if story.key is not None else ""
         yield _labelled("Hash", f"{story.sticky_hash}{key}")
         state = "is in no row of the trace" if story.at_middle is None else words.state(story.at_middle)
         yield _labelled("Before" if story.before else "At", f"{moment(story.middle_us)}: {state}")
     yield _labelled("Where", f"{printable(group.topic)}, {printable(group.subscription)}")
-    about = "the subscription" if story.sticky_hash is None else "the hash"
-    rows = f"{count(story.total, 'row')} of the trace concern {about}"
+    about = "the hash" if story.sticky_hash is not None else "the subscription"
+    about = "the consumer" if story.subject.consumers else "the entry" if entry is not None else about
+    span = "" if story.subject.from_us is None and story.subject.to_us is None else " in this span"
+    rows = f"{count(story.total, 'row')} of the trace concern {about}{span}"
     yield _labelled("Events", f"{len(story.steps):,} shown, with joins and leaves; {rows}")
     yield _labelled("Trace", printable(source))
     if finding is not None and finding["finding_id"] not in {row["finding_id"] for row in story.found}:
@@ -88,6 +99,15 @@ def _head(story: Story, finding: Row | None, source: str) -> Iterator[Text | Lab
             "version judges it otherwise"
         )
         yield Labelled(Text("Note", style="yellow"), Text(text, style="yellow"))
+
+
+def _life_of(row: Row) -> str:
+    """A row of `consumers` in a few words."""
+    joined = "connected before the trace" if row["joined_at_us"] is None else f"joined {moment(row['joined_at_us'])}"
+    reason = f" ({printable(row['leave_reason'])})" if row["leave_reason"] else ""
+    left = "connected to the end" if row["left_at_us"] is None else f"left {moment(row['left_at_us'])}{reason}"
+    sent = f"sent {count(row['dispatched'], 'entry', 'entries')}, acknowledged {row['acked']:,}"
+    return f"{consumer(row['consumer'], row['consumer_name'])}: {joined}, {left}; {sent}"
 
 
 def _labelled(label: str, text: str) -> Labelled:

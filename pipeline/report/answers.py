@@ -7,8 +7,9 @@ from dispatch_audit.pipeline.contract.answers import MISSING, STUCK, Missing, Or
 from dispatch_audit.pipeline.contract.rules import CLIENT_RULES
 from dispatch_audit.pipeline.contract.severity import RunVerdict, Severity
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.incidents import broken_order
 from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary, SubscriptionAnswers, Summary
-from dispatch_audit.pipeline.report.wording import duration, printable
+from dispatch_audit.pipeline.report.wording import duration, moment, printable
 
 Tone = Literal["good", "plain", "careful", "bad"]
 """From the best to the worst."""
@@ -45,6 +46,8 @@ _UNCHECKED: Final = "no rule about order could be checked"
 _WAITS_UNKNOWN: Final = "it is not known which entries waited"
 _MISCLAIMED: Final = "settings_mismatch"
 _IMPOSSIBLE: Final = "impossible_counter"
+# Lengths of one interval in two tables differ by rounding.
+_SAME_S: Final = 0.001
 
 
 class Answer(NamedTuple):
@@ -189,8 +192,8 @@ def _of_order(run: RunSummary, of: Sequence[SubscriptionAnswers], order: Order) 
         return f"no rule about order was broken in {part}{count(sent, 'dispatch', 'dispatches')}{could}{of_entries}"
     if order == "not_provable":
         return f"{_unproven(of, rules, _UNCHECKED, leave_out=('open_entries',))}{_share(of, run)}"
-    found = [_found(rules, "violation"), _found(rules, "known_bug")]
-    return f"{', and '.join(filter(None, found))}{_share(of, run)}"
+    found = ", and ".join(filter(None, (_found(rules, "violation"), _found(rules, "known_bug"))))
+    return f"{'; '.join(filter(None, (broken_order(run), found)))}{_share(of, run)}"
 
 
 def _progress(run: RunSummary, progress: Progress) -> str:
@@ -214,12 +217,25 @@ def _of_progress(
         return _unproven(of, rules, _WAITS_UNKNOWN)
     nothing = "nothing was sent to any consumer although entries waited"
     if progress == "held_up":
-        return f"{'' if longest is None else _held_up(longest)}: {nothing}"
+        return f"{'' if longest is None else _held_up(longest)}: {nothing}{_since(run, longest)}"
     found = filter(None, (_found(rules, "violation"), _found(rules, "known_bug")))
     stalled = f"{', and '.join(found)}: entries that could have been sent were not"
     if longest is None or not longest.held_up_seconds:
         return stalled
     return f"{stalled}; for {duration(longest.held_up_seconds)} {nothing}"
+
+
+def _since(run: RunSummary, longest: SubscriptionAnswers | None) -> str:
+    """When the longest time without progress began, and which entries were held then."""
+    for block in run.blocks:
+        if longest is None or (block.topic, block.subscription) != (longest.topic, longest.subscription):
+            continue
+        # The interval that cost most need not be the longest.
+        if block.cause == longest.held_up_cause and abs(block.worst.seconds - longest.held_up_seconds) < _SAME_S:
+            roots = block.worst.root_positions
+            held = f"; held were the entries from {roots[0]} on" if roots and block.worst.held else ""
+            return f", from {moment(block.worst.from_ts_us)} UTC on{held}"
+    return ""
 
 
 def _held_up(subscription: SubscriptionAnswers) -> str:

@@ -2,7 +2,7 @@
 
 The cause of a finding is the membership change that its words name, with the consumer that got the entry; else the
 known bug or the exception behind it; else that consumer. Findings of several rules, severities or subscriptions are
-never one incident.
+never one incident. The worst incident about order is the answer on order, in one sentence.
 """
 
 from collections.abc import Hashable, Iterable
@@ -11,12 +11,16 @@ from functools import cached_property
 from typing import Final
 
 from dispatch_audit.pipeline.contract.known_bugs import labels_in
-from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
-from dispatch_audit.pipeline.report.summary import Finding
+from dispatch_audit.pipeline.report.summary import Finding, RunSummary
+from dispatch_audit.pipeline.report.wording import consumer, moment, named, printable
 
 # Each of its findings is about a setting of its own.
 _EACH_ALONE: Final = "settings_mismatch"
+# Of the consumers and keys of an incident.
+_NAMED_MAX: Final = 4
+_HELD: Final = "single_holder"
 
 
 @dataclass(frozen=True)
@@ -99,3 +103,43 @@ def _cause(finding: Finding) -> Hashable:
     if finding.change is not None:
         return (*of, closest, finding.change, finding.broker, finding.consumer)
     return (*of, closest) if closest else (*of, None, finding.broker, finding.consumer)
+
+
+def broken_order(run: RunSummary) -> str:
+    """Returns the worst incident about order, beginning with a small letter; empty: no finding is shown.
+
+    Args:
+        run: whose order was broken, perhaps as known bugs do.
+    """
+    rules = {counts.rule for counts in run.about("order")}
+    found = incidents(f for f in run.findings if f.rule in rules and f.severity in ("violation", "known_bug"))
+    worst = max(found, key=lambda incident: SEVERITIES.index(incident.severity), default=None)
+    return "" if worst is None else _sentence(worst)
+
+
+def _sentence(incident: Incident) -> str:
+    worst = incident.worst
+    reason = f" ({printable(incident.reason)})" if incident.reason else ""
+    # A remedy is one sentence or several: what to do, and other ways.
+    remedies = (printable(text).removesuffix(".") for text in incident.remedies)
+    helps = "".join(f"; {text[:1].lower()}{text[1:]}" for text in remedies)
+    since = moment(min(finding.ts_us for finding in incident.findings))
+    receivers = _listed(consumer(f.consumer, f.consumer_name) for f in incident.findings if f.consumer is not None)
+    holders = _listed(
+        consumer(f.other_consumer, f.other_consumer_name) for f in incident.findings if f.other_consumer is not None
+    )
+    if incident.rule == _HELD and receivers and holders:
+        keys = _listed(f"hash {f.sticky_hash}" if f.key is None else named(f.key) for f in incident.findings)
+        sent = f"from {since} UTC on {receivers} was sent {keys}"
+        return f"{sent} while {holders} still held entries of the same{reason}{helps}"
+    key = "" if worst.key is None else f" (key {named(worst.key)})"
+    against = f", although {printable(worst.against)}" if worst.against else ""
+    return f"{printable(worst.what)}{key}{against}{reason}{helps}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    different = [*dict.fromkeys(names)]
+    shown, more = different[:_NAMED_MAX], len(different) - _NAMED_MAX
+    if more > 0:
+        return f"{', '.join(shown)} and {more:,} more"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

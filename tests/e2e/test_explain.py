@@ -114,6 +114,20 @@ def test_a_hash_without_a_moment_is_shown_around_its_first_finding(explained: Ex
     assert by_hash["events"] == reported["events"]
 
 
+def test_a_consumer_and_an_entry_are_followed(explained: Explained) -> None:
+    span = ("--from", "2026-11-21T01:43:18.9", "--to", "2026-11-21T01:43:19")
+    of_consumer = json.loads(explained("--consumer", "flap104", *span, "--format", "json"))
+    (row,) = of_consumer["consumers"]
+    assert (row["consumer"], row["consumer_name"]) == (12, "flap104")
+    assert of_consumer["events"][0]["event"] == "join"
+    assert {event["consumer"] for event in of_consumer["events"]} == {12}
+    assert all(event["ts_us"] < 1_795_225_399_000_000 for event in of_consumer["events"])
+    of_entry = json.loads(explained("--entry", "1:1196", "--format", "json"))
+    assert (of_entry["entry"], of_entry["sticky_hash"]) == ("1:1196", 2054334308)
+    sent = [event["consumer"] for event in of_entry["events"] if event["event"] == "dispatch"]
+    assert sent[0] == 12
+
+
 def test_the_state_at_a_moment_needs_no_trace(folder: Path, run_cli: RunCli, explained: Explained) -> None:
     hidden = (folder / "data").rename(folder / "elsewhere")
     try:
@@ -148,9 +162,15 @@ def test_a_finding_of_a_window_has_the_id_and_the_story_that_it_has_in_the_whole
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "explain needs a finding, a hash, a key or a moment; pass --violation ID, --hash H, --key K or --at TIME"),
+        (
+            (),
+            "explain needs a finding, a hash, a key, an entry, a consumer or a moment; pass --violation ID, --hash H,",
+        ),
+        (("--consumer", "nobody"), "has no consumer nobody, but "),
+        (("--entry", "1-2"), "1-2 is no entry; write LEDGER:ENTRY, as reports do: 3:25"),
+        (("--at", "2026-11-21", "--consumer", "c2", "--from", "2026-11-21"), "--at asks for a moment, --from and --to"),
         (("--hash", 5, "--key", "k"), "--hash and --key ask for different stories; pass one of them"),
-        (("--violation", FINDING, "--at", "2026-11-21"), "--violation has a moment of its own and takes no --at"),
+        (("--violation", FINDING, "--at", "2026-11-21"), "--violation has a moment of its own and takes no other"),
         (("--hash", 5, "--export", "x"), "--export writes the shortest trace of a finding; pass --violation ID"),
         (("--violation", FINDING, "--export", "data"), "data exists; name a new folder after --export"),
         (

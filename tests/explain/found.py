@@ -11,7 +11,7 @@ from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.explain.shortest_trace import Shortest, shortest_trace
-from dispatch_audit.pipeline.explain.story import Middle, Story, packed_events, refused_places, story_of
+from dispatch_audit.pipeline.explain.story import Middle, Story, Subject, packed_events, refused_places, story_of
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
@@ -51,7 +51,7 @@ class Found:
         return self.events.hash_of_entry(finding["ledger_id"], finding["entry_id"])
 
     def story(self, sticky_hash: int | None, middle: Middle, number: int = 100) -> Story:
-        return story_of(self.rows, self.events, sticky_hash, middle, number)
+        return story_of(self.rows, self.events, Subject(sticky_hash), middle, number)
 
     def shortest(self, finding: Mapping[str, Any], replays_max: int = 1_000) -> Shortest:
         shortest = shortest_trace(

@@ -97,7 +97,8 @@ Rules   early_duplicate: 1 matches a known bug; 3,000 checked
         1 rule found nothing (-v names them)
 Next    see how the worst finding came about, event by event: dispatch-audit explain /tmp/report --violation \
 3f2a9c04d1b7
-ORDER     BROKEN  traces/night: 13 violations of single_holder, and 1 finding of early_duplicate matches a known bug
+ORDER     BROKEN  traces/night: entry 7:120 of hash 4711 went to blue (consumer 2) (key order-7), although \
+red (consumer 1) still held 7:118; 13 violations of single_holder, and 1 finding of early_duplicate matches a known bug
 PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s
 
 Trace   traces/day
@@ -256,7 +257,8 @@ def test_the_worst_of_each_rule_comes_before_the_second_of_any(incidents_max: in
     found = findings_of("single_holder", 3) + findings_of("early_duplicate", 1) + findings_of("ownership", 2)
     run = replace(BROKEN, findings=tuple(found))
     text = text_of(Summary("/tmp/report", TABLES, (run,)), shown=ReportOptions(incidents_max))
-    assert [line.removeprefix("  what     ") for line in text.splitlines() if " number " in line] == shown
+    of_incidents = [line for line in text.splitlines() if line.startswith("  what     ")]
+    assert [line.removeprefix("  what     ") for line in of_incidents if " number " in line] == shown
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -408,7 +410,7 @@ def test_the_next_step_after_waiting_is_at_the_consumer_to_blame() -> None:
     run = replace(BROKEN, verdict="clean", refused={})
     assert next_of(run) == (
         "Next    look at why red (consumer 1) took so long to acknowledge entry 7:118; the hashes that moved away wait "
-        "for that"
+        "for that: dispatch-audit explain 'my tables' --consumer red"
     )
 
 

@@ -74,7 +74,7 @@ def built_page(spark: SparkSession | None, target: str, run: RunSummary) -> Page
         completeness=run.completeness,
         basis=tuple(_basis(run, rows)),
         key_figures=tuple(_key_figures(run, rows)),
-        next_steps=next_steps(run.without_accepted, [finding for finding in findings if not finding.accepted]),
+        next_steps=next_steps(run.without_accepted, [finding for finding in findings if not finding.accepted], target),
         findings=findings,
         findings_total=sum(sum(rule.findings.values()) for rule in rules),
         rules=rules,

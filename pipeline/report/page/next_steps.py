@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.report.summary import RunSummary
 from dispatch_audit.pipeline.report.text.next_step import (
     CORRECT_THE_CLAIM,
     contradicted_claim,
+    events_of,
     is_worth_a_look,
     look_at,
     unusable_rows,
@@ -17,12 +18,12 @@ from dispatch_audit.pipeline.report.text.next_step import (
 from dispatch_audit.pipeline.report.wording import printable, sentence
 
 
-def next_steps(run: RunSummary, findings: Sequence[FindingView]) -> tuple[tuple[str, str], ...]:
-    """Returns sentences with the anchor of the place that each is about."""
-    return tuple(_steps(run, findings)) or (("Nothing to do: entries waited briefly or not at all.", ""),)
+def next_steps(run: RunSummary, findings: Sequence[FindingView], target: str) -> tuple[tuple[str, str], ...]:
+    """Returns sentences with the anchor of the place that each is about; `target` is where the tables are."""
+    return tuple(_steps(run, findings, target)) or (("Nothing to do: entries waited briefly or not at all.", ""),)
 
 
-def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[str, str]]:
+def _steps(run: RunSummary, findings: Sequence[FindingView], target: str) -> Iterator[tuple[str, str]]:
     missing = missing_in(run)
     if not missing and contradicted_claim(run) is not None:
         yield sentence(CORRECT_THE_CLAIM), "findings"
@@ -35,7 +36,8 @@ def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[s
     if missing:
         yield f"Record {to_record(missing)}: this trace does not show {lacking(missing)}.", "limits"
     if block := worth_a_look(run):
-        yield sentence(printable(look_at(block))), "blocking"
+        events = events_of(block, run, target)
+        yield sentence(printable(look_at(block))) + (f" What it did: {events}" if events else ""), "blocking"
     if refused := unusable_rows(run):
         yield f"See why {count(refused, 'row')} of the trace could not be used.", "quarantine"
     if run.completeness < 1:

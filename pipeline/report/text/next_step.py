@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.report.answers import (
     missing_in,
     to_record,
 )
-from dispatch_audit.pipeline.report.explain_command import explain_command
+from dispatch_audit.pipeline.report.explain_command import explain_command, explain_consumer_command
 from dispatch_audit.pipeline.report.summary import Block, Finding, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import consumer, printable
@@ -33,8 +33,9 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "maxUnackedMessagesPerConsumer",
         "unacked_limit_subscription": "look at who had not acknowledged {oldest}, or raise "
         "maxUnackedMessagesPerSubscription",
-        "look_ahead_limit": "look at why {blamed} did not acknowledge {oldest}; after it the replay queue reached "
-        "keySharedLookAheadMsgInReplayThresholdPerConsumer or keySharedLookAheadMsgInReplayThresholdPerSubscription",
+        "look_ahead_limit": "repair or disconnect {blamed}, which did not acknowledge {oldest}; after it the replay "
+        "queue reached keySharedLookAheadMsgInReplayThresholdPerConsumer or "
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription",
         "no_owner": "keep a consumer connected that owns the hash of {oldest}",
         "nack_delay": "look at why the application gave {oldest} back",
         "delayed_delivery": "check that the producers mean this delay, for {oldest}",
@@ -114,7 +115,7 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     if unusable_rows(run):
         traces = " ".join(map(shlex.quote, run.inputs))
         return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
-    return _about_waits(run, topics)
+    return _about_waits(run, target, topics)
 
 
 def _about_findings(run: RunSummary, target: str, lacks: bool) -> str:
@@ -147,9 +148,10 @@ def _audit_the_next_window(run: RunSummary, target: str, held: int) -> str:
     )
 
 
-def _about_waits(run: RunSummary, topics: TopicNames) -> str:
+def _about_waits(run: RunSummary, target: str, topics: TopicNames) -> str:
     if block := worth_a_look(run):
-        return f"{look_at(block)}{topics.suffix(block)}"
+        events = events_of(block, run, target)
+        return f"{look_at(block)}{topics.suffix(block)}{f': {events}' if events else ''}"
     if run.progress == "held_up":
         return "see table blocking, the rows of scope subscription: what each time without progress waited for"
     if impossible_counters(run):
@@ -186,6 +188,15 @@ def worth_a_look(run: RunSummary) -> Block | None:
         if on_average >= _MANY or (on_average >= 1 and block.longest_s >= _LONG_S):
             return block
     return None
+
+
+def events_of(block: Block, run: RunSummary, target: str) -> str:
+    """Returns the command that shows what the consumer to blame did; empty: none is."""
+    if block.consumer is None:
+        return ""
+    several = len({(counts.topic, counts.subscription) for counts in run.groups}) > 1
+    of = (block.topic, block.subscription) if several else (None, None)
+    return printable(explain_consumer_command(target, block.consumer_name or str(block.consumer), *of))
 
 
 def unusable_rows(run: RunSummary) -> int:

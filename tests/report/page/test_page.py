@@ -125,8 +125,8 @@ def test_the_remedy_of_a_known_bug_is_a_step_once_and_that_of_a_fact_is_none() -
     fact = replace(FINDING, severity="info", remedy="Publish one key per batch.")
     found = (bug, replace(bug, finding_id="90be55a1c2d3"), replace(bug, remedy=None), fact)
     views = finding_views(found, _NO_ROWS, "out")
-    assert [step for step, _ in next_steps(replace(BROKEN, findings=found), views)].count("Upgrade.") == 1
-    assert "Publish one key per batch." not in dict(next_steps(replace(BROKEN, findings=found), views))
+    assert [step for step, _ in next_steps(replace(BROKEN, findings=found), views, "tables")].count("Upgrade.") == 1
+    assert "Publish one key per batch." not in dict(next_steps(replace(BROKEN, findings=found), views, "tables"))
 
 
 def test_a_finding_is_shown_by_its_parts() -> None:
