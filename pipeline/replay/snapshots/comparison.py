@@ -68,7 +68,7 @@ class Comparison:
         mismatches: the first mismatches, up to the limit.
     """
 
-    __slots__ = ("_acks_release_late", "_lazy_return", "_sample", "agreed", "beyond", "compared", "mismatches")
+    __slots__ = ("_acks_release_late", "_lazy_return", "_one_in", "_salt", "agreed", "beyond", "compared", "mismatches")
 
     def __init__(self, lazy_return: bool, acks_release_late: bool, sample: HashSample = EVERY_HASH) -> None:
         """Takes whether `Profile.draining_return` is lazy, `Profile.acks_release_late`, and whose rows there are."""
@@ -76,11 +76,16 @@ class Comparison:
         self.agreed: Counter[str] = Counter()
         self.beyond: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
-        self._lazy_return, self._acks_release_late, self._sample = lazy_return, acks_release_late, sample
+        self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
+        self._one_in, self._salt = sample
 
     def anew(self) -> "Comparison":
         """An empty comparison with the same rules."""
         return Comparison(self._lazy_return, self._acks_release_late, self._sample)
+
+    @property
+    def _sample(self) -> HashSample:
+        return HashSample(self._one_in, self._salt)
 
     @property
     def of_all_hashes(self) -> bool:
