@@ -14,7 +14,7 @@ import typer
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.traffic import broker_of
-from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS
+from dispatch_audit.pipeline.simulate.variants import variants_for
 from dispatch_audit.pipeline.simulate.workload.described import partition_of
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription, read_description
 from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
@@ -51,7 +51,7 @@ def row(name: str, workload: PartitionWorkload, setup: Setup) -> str:
 def main() -> None:
     """Prints the table."""
     description = read_description(SCENARIO)
-    described, *others = DEFAULT_VARIANTS
+    described, *others = variants_for(*broker_of(description))
     typer.echo("| dispatcher | messages | largest replay | CPU s | messages a second and core |")
     typer.echo("|---|--:|--:|--:|--:|")
     for seconds in DURATIONS_S:

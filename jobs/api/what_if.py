@@ -113,7 +113,8 @@ def what_if(
         # Imported here, because it takes a second, which calls that read no trace need not wait.
         from dispatch_audit.pipeline.simulate.setting_names import refuse_limits, without_effect  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415
-        from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS  # noqa: PLC0415
+        from dispatch_audit.pipeline.simulate.variants import variants_for  # noqa: PLC0415
+        from dispatch_audit.pipeline.trace import Trace  # noqa: PLC0415
 
         limits = (search,) if isinstance(search, str) else tuple(search)
         refuse_limits(limits)
@@ -122,7 +123,8 @@ def what_if(
         warn_of_unknown_names(traces_in(source))
         settings = load_settings(path_or_none(config))
         version, recorded = broker_of(source)
-        setups = [variant.setup(version, recorded, seed) for variant in DEFAULT_VARIANTS]
+        variants = variants_for(version, recorded)
+        setups = [variant.setup(version, recorded, seed) for variant in variants]
         for sentence in without_effect((), setups[0]):
             _log.warning(sentence)
         progress("start the engine")
@@ -133,20 +135,29 @@ def what_if(
             VariantComparison,
             VariantResult,
         )
+        from dispatch_audit.pipeline.simulate.recorded import recorded_row  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
 
         progress("read the traffic")
         taken = traffic_of(source, session, partitions)
         progress(f"simulate {len(setups)} dispatchers")
         found = compared(session, taken.work, setups, settings if judge else None, progress)
+        of_recording = None
+        if judge and isinstance(source, Trace):
+            progress("audit the recording")
+            of_recording = recorded_row(taken.work, source.manifest, settings)
         searched = None
         if limits:
             searched = smallest_without_stall(session, taken.work, setups[0], limits, _MOST, progress)
         for reason in taken.left_out:
             _log.warning(reason)
-        simulated = zip(DEFAULT_VARIANTS, setups, found, strict=True)
+        simulated = zip(variants, setups, found, strict=True)
         dispatchers = tuple(
             VariantResult(variant.name, setup.version, setup.policy, *result) for variant, setup, result in simulated
         )
         work = len(taken.work)
-        return Comparison(VariantComparison(name, version, seed, work, judge, dispatchers, taken.left_out, searched))
+        return Comparison(
+            VariantComparison(
+                name, version, seed, work, judge, dispatchers, taken.left_out, searched, recorded=of_recording
+            )
+        )

@@ -53,19 +53,27 @@ def measures_row(simulation: PartitionSimulation) -> MeasuresRow:
 
 
 def judged_row(tables: Iterable[tuple[str, Columns]]) -> MeasuresRow:
-    """What the audit found in a simulated partition; each table may come in several parts."""
+    """What the audit found in a partition, simulated or recorded; each table may come in several parts.
+
+    `judged` counts dispatches. In `held_up_s` seconds nothing was sent to anybody although entries waited.
+    """
     severities: Counter[str] = Counter()
-    blocked_s = 0.0
+    blocked_s, held_up_s, dispatches = 0.0, 0.0, 0
     for table, columns in tables:
         if table == "violations":
             severities.update(columns["severity"])
         elif table == "blocking":
             waited = zip(columns["scope"], columns["message_seconds"], strict=True)
             blocked_s += sum(seconds or 0 for scope, seconds in waited if scope == "hash")
+        elif table == "coverage":
+            held_up_s += sum(columns["held_up_seconds"])
+            dispatches += sum(columns["dispatches"])
     return {
         "violations": severities["violation"],
         "known_bugs": severities["known_bug"],
         "blocked_message_s": round(blocked_s, 3),
+        "held_up_s": round(held_up_s, 3),
+        "judged": dispatches,
     }
 
 

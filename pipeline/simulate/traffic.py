@@ -107,7 +107,7 @@ def _recorded(trace: Trace, spark: "SparkSession", most: int | None, once_a_topi
             left_out.append(f"{group.topic}, subscription {group.subscription}, is left out: {reason}")
             continue
         topics.add(group.topic)
-        work.append(RecordedSubscription(own))
+        work.append(RecordedSubscription(group, own))
     if not work:
         why = "; ".join(left_out) or "no row names a subscription"
         raise UsageError(f"{trace.path} has nothing to simulate: {why}", "name another trace")

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
+from dispatch_audit.pipeline.contract.exceptions import Dispatcher
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profile_for
 from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.setup import CONSISTENT_HASHING, Setup, setup_for
@@ -12,7 +13,7 @@ _LIMITS = (
     "keySharedLookAheadMsgInReplayThresholdPerConsumer",
     "keySharedLookAheadMsgInReplayThresholdPerSubscription",
 )
-_VERSIONS: Final[Mapping[str, str]] = {"draining": "4.0.8", "recently_joined": "3.3.2"}
+_VERSIONS: Final[Mapping[Dispatcher, str]] = {"draining": "4.0.8", "recently_joined": "3.3.2"}
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,18 @@ class Variant:
     Attributes:
         name: for the table.
         policy: its policy; None: that of the version.
-        dispatcher: the kind of dispatcher that it is about: a traffic of a version without it is simulated under
-            4.0.8 or 3.3.2; None: that of the traffic.
+        dispatcher: the kind of dispatcher that is simulated, under 4.0.8 or 3.3.2 if the traffic's release has another;
+            None: that of the traffic.
+        of: the kind of dispatcher whose traffic it is compared with; None: any. What a release does not have is no
+            alternative to what it did.
         settings: beside those of the traffic.
         limits: the look-ahead limits are so many times those of the traffic.
     """
 
     name: str
     policy: PolicyName | None = None
-    dispatcher: Literal["draining", "recently_joined"] | None = "draining"
+    dispatcher: Dispatcher | None = None
+    of: Dispatcher | None = None
     settings: Mapping[str, bool | int | float] = field(default_factory=dict)
     limits: int = 1
 
@@ -56,14 +60,29 @@ class Variant:
         return setup_for(version, settings, self.policy, seed, options=self.settings, stats_us=stats_us)
 
 
-DEFAULT_VARIANTS: Sequence[Variant] = (
-    Variant("as given", dispatcher=None),
-    Variant("limits twice as high", limits=2),
-    Variant("no look-ahead limit", settings=dict.fromkeys(_LIMITS, 0)),
-    Variant("hot-key overflow (PIP-474)", "hot_key_overflow"),
-    Variant("limit counts per hash", "count_per_hash"),
-    Variant("AutoSplit", dispatcher=None, settings={CONSISTENT_HASHING: False}),
-    Variant("recently joined (3.3)", dispatcher="recently_joined"),
+VARIANTS: Final[Sequence[Variant]] = (
+    Variant("as given"),
+    Variant("limits twice as high", of="draining", limits=2),
+    Variant("no look-ahead limit", of="draining", settings=dict.fromkeys(_LIMITS, 0)),
+    Variant("hot-key overflow (PIP-474)", "hot_key_overflow", of="draining"),
+    Variant("limit counts per hash", "count_per_hash", of="draining"),
+    Variant("AutoSplit", settings={CONSISTENT_HASHING: False}),
+    Variant("draining hashes (PIP-379)", dispatcher="draining", of="recently_joined"),
+    Variant("recently joined (3.3)", dispatcher="recently_joined", of="draining"),
     Variant("last sent position (PIP-282)", "last_sent", "recently_joined"),
 )
-"""What is compared unless a caller names others."""
+"""All dispatchers that a what-if knows."""
+
+
+def variants_for(version: str, broker: Mapping[str, object]) -> tuple[Variant, ...]:
+    """What is compared for a traffic unless a caller names others; the first is the dispatcher of the traffic.
+
+    Args:
+        version: of the traffic's broker.
+        broker: the traffic's settings of broker.conf.
+
+    Raises:
+        UsageError: no profile covers the version.
+    """
+    kind = profile_for(version, broker).dispatcher
+    return tuple(variant for variant in VARIANTS if variant.of in (None, kind))

@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.workload.described import partition_of
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription
@@ -41,8 +42,9 @@ class DescribedPartition(Work):
 
 @dataclass(frozen=True)
 class RecordedSubscription(Work):
-    """The rows of one subscription on one partition."""
+    """The rows of one subscription on one partition, as `explain.trace_rows` reads them."""
 
+    group: Group
     rows: pa.Table
 
     def payload(self) -> bytes:

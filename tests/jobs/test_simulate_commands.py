@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import setup_for
 from dispatch_audit.pipeline.simulate.simulate_on_spark import simulate
 from dispatch_audit.pipeline.simulate.traffic import opened
-from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS
+from dispatch_audit.pipeline.simulate.variants import variants_for
 from dispatch_audit.pipeline.simulate.what_if import smallest_without_stall
 from dispatch_audit.pipeline.simulate.work import DescribedPartition
 from dispatch_audit.pipeline.simulate.workload.described import partition_of
@@ -109,7 +109,7 @@ def test_what_if_names_the_dispatchers_that_stall_and_the_limit_that_does_not(ru
     found = json.loads(done.stdout)
     stalled = {row["variant"] for row in found["variants"] if row["no_progress_s"] > 0}
 
-    assert [row["variant"] for row in found["variants"]] == [variant.name for variant in DEFAULT_VARIANTS]
+    assert [row["variant"] for row in found["variants"]] == [variant.name for variant in variants_for("4.0.8", {})]
     assert {"as given"} <= stalled
     assert not stalled & {"no look-ahead limit", "hot-key overflow (PIP-474)"}
     assert all(row["violations"] == 0 for row in found["variants"])

@@ -60,7 +60,7 @@ def test_the_answer_comes_first(outline: Outline) -> None:
     text = text_of(outline)
     parts = (
         "No progress for 1.5 s as given",
-        "1 of 3 dispatchers keeps",
+        "1 of 3 dispatchers of 4.0.8 keeps",
         "Pulsar 4.0.8",
         "violations",
         "A lane for each",
@@ -107,14 +107,14 @@ def test_every_measure_of_the_table_is_there_with_its_meaning_and_a_value_of_eac
         (
             three(),
             "No progress for 1.5 s as given",
-            "As given, the first stall begins after 2.0 s. 1 of 3 dispatchers keeps the order and never stalls. Of "
-            f"these, the replay queue is smallest (100 entries at most) under {OVERFLOW}.",
+            "As given, the first stall begins after 2.0 s. 1 of 3 dispatchers of 4.0.8 keeps the order and never "
+            f"stalls. Of these, the replay queue is smallest (100 entries at most) under {OVERFLOW}.",
         ),
         (
             comparison(audited=False),
             "No progress for 1.5 s as given",
-            "As given, the first stall begins after 2.0 s. None of the dispatchers never stalls. The best is as given: "
-            "1.5 s without progress.",
+            "As given, the first stall begins after 2.0 s. None of the dispatchers of 4.0.8 never stalls. The best is "
+            "as given: 1.5 s without progress.",
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_several_partitions_say_how_they_are_taken_together(outline: Outline) ->
 def test_the_text_has_a_row_for_each_dispatcher() -> None:
     head, rule, *rows = markdown(three()).splitlines()
     assert head.split(" | ")[0] == "| dispatcher"
-    assert {len(line.split(" | ")) for line in (head, rule, *rows)} == {len(COLUMNS) + 1}
+    assert {len(line.split(" | ")) for line in (head, rule, *rows)} == {len(COLUMNS) + 2}
     assert [row.split(" | ")[0] for row in rows] == [
         "| as given",
         f"| {OVERFLOW}",

@@ -35,9 +35,14 @@ class VariantResult:
         return bool(self.measures["no_progress_s"] > 0)
 
     @property
-    def violations(self) -> int:
-        """Violations that the audit found; 0 if it was not audited."""
-        return int(self.measures.get("violations", 0))
+    def findings(self) -> int:
+        """Violations that the audit found, those that a known bug explains included; 0 if it was not audited."""
+        return findings_in(self.measures)
+
+
+def findings_in(row: MeasuresRow) -> int:
+    """Violations, those that a known bug explains included; 0 if there was no audit."""
+    return int(row.get("violations", 0)) + int(row.get("known_bugs", 0))
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class VariantComparison:
         dispatchers: at least one; the first one is that of the traffic, as given.
         left_out: a sentence for each subscription that could not be simulated.
         search: the result of a search for the smallest setting without a stall; None: there was none.
+        recorded: what the audit says of the recording that the traffic is from; None: it is from none, or not audited.
     """
 
     traffic: str
@@ -63,6 +69,7 @@ class VariantComparison:
     dispatchers: tuple[VariantResult, ...]
     left_out: tuple[str, ...] = ()
     search: "Searched | None" = None
+    recorded: MeasuresRow | None = None
 
     @property
     def given(self) -> VariantResult:
@@ -74,7 +81,11 @@ class VariantComparison:
         result: dict[str, Any] = {
             "traffic": self.traffic,
             "left_out": list(self.left_out),
-            "variants": [{"variant": one.name, **one.measures} for one in self.dispatchers],
+            "recorded": self.recorded,
+            "variants": [
+                {"variant": one.name, "release": one.version, "policy": one.policy, **one.measures}
+                for one in self.dispatchers
+            ],
         }
         if self.search is not None:
             result["search"] = {

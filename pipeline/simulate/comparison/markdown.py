@@ -4,18 +4,22 @@ from typing import TYPE_CHECKING
 
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
 from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
+from dispatch_audit.pipeline.simulate.comparison.conclusion import reproduction
 
 if TYPE_CHECKING:
     from dispatch_audit.pipeline.simulate.what_if import Searched
 
 
 def markdown(comparison: VariantComparison) -> str:
-    """A table with a row for each dispatcher; below it the result of a search, if there was one."""
-    head = ["dispatcher", *(column.title for column in COLUMNS)]
-    rows = ([one.name, *(column.cell(one.measures) for column in COLUMNS)] for one in comparison.dispatchers)
-    lines = [head, ["---"] + ["--:"] * len(COLUMNS), *rows]
+    """A table with a row for each dispatcher; below it how far that reproduces a recording, and what a search found."""
+    head = ["dispatcher", "release", *(column.title for column in COLUMNS)]
+    rows = (
+        [one.name, one.version, *(column.cell(one.measures) for column in COLUMNS)] for one in comparison.dispatchers
+    )
+    lines = [head, ["---"] * 2 + ["--:"] * len(COLUMNS), *rows]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return table if comparison.search is None else f"{table}\n\n{search_result(comparison.search)}"
+    searched = "" if comparison.search is None else search_result(comparison.search)
+    return "\n\n".join(filter(None, (table, reproduction(comparison), searched)))
 
 
 def search_result(search: "Searched") -> str:

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.report.wording import duration
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
 from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
-from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning
+from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning, reproduction
 from dispatch_audit.pipeline.simulate.comparison.figures import figures
 from dispatch_audit.pipeline.simulate.comparison.markdown import search_result
 
@@ -85,6 +85,8 @@ def _basis(comparison: VariantComparison) -> Iterator[tuple[str, str]]:
     yield "Partitions", f"{comparison.partitions:,}, simulated one by one"
     yield "Entries", f"{measures['entries']:,} published"
     yield "Time", f"{duration(max(one.series.until_us for one in comparison.dispatchers) / 1e6)} simulated"
+    if reproduced := reproduction(comparison):
+        yield "Model", reproduced
     yield "Seed", f"{comparison.seed}"
     yield "Audited", "what each dispatcher did" if comparison.audited else "no, so order is not judged"
     yield "Simulated", f"by dispatch-audit {code_version()}"

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.wording import printable
-from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison
-from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning
+from dispatch_audit.pipeline.simulate.comparison.comparison import VariantComparison, findings_in
+from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning, reproduction
 from dispatch_audit.pipeline.simulate.comparison.markdown import search_result
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow
 
@@ -22,7 +22,7 @@ def _seconds(value: float | None) -> str:
 _MORE: Final = "--format markdown and --report html=FILE have all measures."
 # The headings have two lines, so that the names of dispatchers have room.
 _COLUMNS: Final[Sequence[tuple[str, Callable[[MeasuresRow], str]]]] = (
-    ("vio-\nlations", lambda row: f"{row['violations']:,}" if "violations" in row else "-"),
+    ("\nfindings", lambda row: f"{findings_in(row):,}" if "violations" in row else "-"),
     ("first\nstall", lambda row: _seconds(row["stalled_at_s"])),
     ("no\nprogress", lambda row: _seconds(row["no_progress_s"])),
     ("largest\nreplay", lambda row: f"{row['replay_peak']:,}"),
@@ -43,6 +43,8 @@ def print_comparison(comparison: VariantComparison, console: Console) -> None:
     if comparison.search is not None:
         console.print(Labelled(Text("Search", style="bold"), search_result(comparison.search)), soft_wrap=True)
     style = "bold red" if is_bad(comparison.given) else "bold green"
+    if reproduced := reproduction(comparison):
+        console.print(Labelled(Text("Model", style="bold"), reproduced), soft_wrap=True)
     conclusion = Text(headline(comparison), style=style).append(f". {meaning(comparison)}", style="not bold default")
     console.print(Labelled(Text("Result", style="bold"), conclusion), soft_wrap=True)
 
@@ -50,9 +52,26 @@ def print_comparison(comparison: VariantComparison, console: Console) -> None:
 def _table(comparison: VariantComparison) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("dispatcher", vertical="bottom", overflow="fold")
+    table.add_column("release", vertical="bottom", no_wrap=True)
     for heading, _ in _COLUMNS:
         table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    if comparison.recorded is not None:
+        table.add_row(*_recorded_row(comparison.recorded, comparison.version))
     for one in comparison.dispatchers:
         cells = (cell(one.measures) for _, cell in _COLUMNS)
-        table.add_row(Text(printable(one.name), style="red" if is_bad(one) else ""), *cells)
+        table.add_row(Text(printable(one.name), style="red" if is_bad(one) else ""), one.version, *cells)
     return table
+
+
+def _recorded_row(recorded: MeasuresRow, version: str) -> list[Text | str]:
+    """What is known of the recording; the other measures are of the model only."""
+    findings = findings_in(recorded)
+    unknown = ["-"] * (len(_COLUMNS) - 2)
+    return [
+        Text("recorded", style="red" if findings else ""),
+        version,
+        f"{findings:,}",
+        "-",
+        _seconds(recorded["held_up_s"]),
+        *unknown[1:],
+    ]
