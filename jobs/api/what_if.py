@@ -135,7 +135,7 @@ def what_if(
             VariantComparison,
             VariantResult,
         )
-        from dispatch_audit.pipeline.simulate.recorded import recorded_row  # noqa: PLC0415
+        from dispatch_audit.pipeline.simulate.comparison.recorded import recorded_row  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
 
         progress("read the traffic")
