@@ -28,6 +28,19 @@ class Environment:
     listed: list[list[str]] = field(default_factory=list)
 
     @property
+    def work(self) -> Path:
+        """Returns the working directory, in which recordings and samples have the same names as in the checkout.
+
+        In the checkout itself, Spark's workers would import the package from there.
+        """
+        folder = self.folder / "work"
+        if not folder.exists():
+            (folder / "tests").mkdir(parents=True)
+            for name in ("data", "tests/data"):
+                (folder / name).symlink_to(ROOT / name)
+        return folder
+
+    @property
     def spark_home(self) -> Path:
         """Returns the folder of PySpark, which has the programs of Spark."""
         (found,) = self.folder.glob("lib/python*/site-packages/pyspark")
@@ -52,7 +65,7 @@ class Environment:
         """Runs a command that finds the package and Spark in this environment only."""
         return subprocess.run(
             [str(part) for part in command],
-            cwd=ROOT,
+            cwd=self.work,
             env=self.variables(variables),
             capture_output=True,
             text=True,

@@ -111,7 +111,7 @@ def test_ten_recordings_on_a_cluster_by_spark_submit(
         environment.program("spark-submit"),
         *("--master", cluster.url, "--packages", f"io.delta:{package}_{of_release.scala}:{delta}"),
         *(f"--conf={name}={value}" for name, value in settings.items()),
-        *("jobs/nightly_audit.py", "--", *RECORDINGS, "--out", tmp_path / "out", "--quiet"),
+        *(ROOT / "jobs" / "nightly_audit.py", "--", *RECORDINGS, "--out", tmp_path / "out", "--quiet"),
         SPARK_HOME=str(environment.spark_home),
     )
     assert done.returncode == FINDINGS, done.stdout[-2000:] + done.stderr[-2000:]
