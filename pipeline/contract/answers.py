@@ -29,6 +29,7 @@ Missing = Literal[
     "broker",
     "ending",
     "other_hashes",
+    "clock",
 ]
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
@@ -74,6 +75,10 @@ MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
             "the broker until it goes on or is stopped, and what its threads do (jstack): it may hang",
         ),
         "other_hashes": Lack("what was sent of the other hashes", "or audit all hashes"),
+        "clock": Lack(
+            "how long anything took: the clock of the recorder went back",
+            "with a clock that is slewed and never set back",
+        ),
         "broker": Lack("what the dispatcher did", "inside of the broker (docs/RECORDING.md)"),
     }
 )

@@ -48,6 +48,8 @@ def answers(
         waits_unseen = ["other_hashes"]
     by_kind = _without_progress(found)
     held_up, expected = (max(by_kind[kind], key=_seconds, default=None) for kind in (False, True))
+    if found.clock.back_from_seq is not None:
+        waits_unseen, held_up, expected = ["clock"], None, None
     blamed = NOBODY if held_up is None else held_up.blocking
     stuck = {severity for f in findings if f.rule in STUCK for severity, number in f.counts.items() if number}
     order = {

@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_findin
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
+from dispatch_audit.pipeline.replay.evidence.clock import Clock
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
@@ -37,6 +38,7 @@ class ReplayResult:
         report_range: the rows that this window reports. Other findings were reported before, or a later window reports
             them; here they only explain.
         silence: when the broker wrote nothing at all.
+        clock: whether times can be trusted.
         signs: when its process certainly ran, when its locks were held, and whether the log ends in order.
         waits_known: whether the trace shows which entries waited; False where entries from before its beginning were
             open to the end.
@@ -48,6 +50,7 @@ class ReplayResult:
     unseen: Unseen
     report_range: ReportRange
     silence: BrokerSilence
+    clock: Clock
     signs: BrokerSigns
     waits_known: bool
 

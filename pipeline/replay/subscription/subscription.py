@@ -7,6 +7,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import messages_of_a_read
 from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
+from dispatch_audit.pipeline.replay.evidence.clock import Clock
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
@@ -31,7 +32,7 @@ class Subscription:
         loop: what the rows so far have led to.
     """
 
-    __slots__ = ("_last", "_latest", "_reported", "_signs", "_silence", "_watermark", "config", "loop")
+    __slots__ = ("_clock", "_last", "_latest", "_reported", "_signs", "_silence", "_watermark", "config", "loop")
 
     def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
         """Starts in front of the first row; an observer follows the replay from there on."""
@@ -40,7 +41,7 @@ class Subscription:
         self._latest = OmittedRanges()
         self._last = BEFORE_ROWS
         self._reported: TracePoint | None = None
-        self._silence, self._signs = BrokerSilence(), BrokerSigns()
+        self._silence, self._signs, self._clock = BrokerSilence(), BrokerSigns(), Clock()
         self._watermark = Watermark(config.unsettled_us)
 
     @property
@@ -54,6 +55,7 @@ class Subscription:
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
+            self._clock.note(events.seq, events.ts_us)
             self._silence.note(events.ts_us, part.snapshots, part.membership)
         self._signs.note(part.of_recorder)
         # The recorder looked at the subscription for such a row, so what is open lasted at least up to it.
@@ -149,6 +151,7 @@ class Subscription:
             ),
             report_range=report_range,
             silence=self._silence,
+            clock=self._clock,
             signs=self._signs,
             waits_known=waits_known,
         )

@@ -108,7 +108,10 @@ def _of_limits(context: FindingContext) -> list[Alibi]:
 def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
     """The alibis of violations that missing rows may explain."""
     depends = partial(_depends_on_the_past, context)
-    alibis = []
+    alibis, clock = [], context.found.clock
+    if clock.back_from_seq is not None:
+        because = clock.doubt(clock.back_from_seq)
+        alibis.append(Alibi("unexplained", partial(_after, clock.back_from_seq - 1), "not_provable", because))
     if context.found.membership.owners.unknown:
         alibis.append(Alibi("unexplained", depends, "not_provable", context.doubts.all[-1].because))
     if not context.config.sample.is_all:
@@ -179,7 +182,8 @@ def doubt_of_waits(context: FindingContext, seq: int) -> str:
     """Why no consumer may have been able to take the entries that waited up to a row, as a clause; empty: one could."""
     gone = next((because for since_seq, because in _perhaps_gone(context) if seq > since_seq), "")
     sampled = "" if context.config.sample.is_all else _of_sample(context, _OTHERS_WAIT)
-    return perhaps_other_dispatcher(context, seq) or not_acknowledged(context) or gone or sampled
+    doubts = perhaps_other_dispatcher(context, seq), not_acknowledged(context), context.found.clock.doubt(seq)
+    return next(filter(None, (*doubts, gone, sampled)), "")
 
 
 def unrecorded(context: FindingContext) -> list[Missing]:

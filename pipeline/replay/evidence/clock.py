@@ -1,0 +1,47 @@
+"""Whether the clock of a recorder went back, so that times of its rows say nothing of how long anything took.
+
+Rows of one recorder are numbered in the order in which they were written. A thread may take the time of its row a
+moment before others take theirs: in 83 recordings no row was more than 0.2 s behind the latest before it.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.state.records import Ints
+
+_BACK_US: Final = 1_000_000
+
+
+@checkpointed("clock")
+class Clock:
+    """The latest time so far, and where rows were earlier than that.
+
+    Attributes:
+        back_from_seq: the first row that is `_BACK_US` or more behind a row before it; None: there is none.
+        back_us: how far rows were behind at most, from there on.
+    """
+
+    __slots__ = ("_latest_us", "back_from_seq", "back_us")
+
+    def __init__(self) -> None:
+        self._latest_us = 0
+        self.back_from_seq: int | None = None
+        self.back_us = 0
+
+    def note(self, seq: Ints, ts_us: Ints) -> None:
+        """Takes the next rows in the order of seq, at least one; times are microseconds."""
+        latest = np.maximum.accumulate(np.append(self._latest_us, ts_us))[1:]
+        behind = latest - ts_us
+        self._latest_us = int(latest[-1])
+        back = np.flatnonzero(behind >= _BACK_US)
+        if back.size:
+            self.back_from_seq = int(seq[back[0]]) if self.back_from_seq is None else self.back_from_seq
+            self.back_us = max(self.back_us, int(behind.max()))
+
+    def doubt(self, seq: int) -> str:
+        """Why times do not show what was up to a row, as a clause; empty: they do."""
+        if self.back_from_seq is None or seq < self.back_from_seq:
+            return ""
+        return f"the clock of the recorder went back, by up to {self.back_us / 1e6:.3f} s, so times say nothing of it"
