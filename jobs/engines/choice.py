@@ -9,6 +9,7 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from dispatch_audit.jobs.engines.extras import how_to_install
 from dispatch_audit.jobs.engines.java import has_java
 from dispatch_audit.pipeline.engine.name import on_sail
 from dispatch_audit.pipeline.errors import UsageError
@@ -88,7 +89,7 @@ def chosen(option: EngineOption, found: Environment, *, embeddable: bool) -> Eng
         if there in (Engine.DATABRICKS, Engine.SUBMITTED, Engine.ACTIVE):
             raise UsageError("the embedded engine does not start where another engine runs", _ELSEWHERE)
         if not found.sail:
-            raise UsageError("the embedded engine is not installed", "pip install 'pulsar-dispatch-audit[embedded]'")
+            raise UsageError("the embedded engine is not installed", how_to_install("embedded"))
         return Engine.EMBEDDED
     if there is Engine.ACTIVE and found.active == "embedded" and option == "spark":
         raise UsageError("Spark does not start where the embedded engine runs", _ELSEWHERE)

@@ -5,6 +5,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from dispatch_audit.jobs.engines.extras import how_to_install
 from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.jobs.engines.output import output_kept_apart, why
 from dispatch_audit.jobs.engines.releases import connect_package, delta_package, require_supported
@@ -36,8 +37,8 @@ def over_connect(builder: SparkSession.Builder, remote: str, quiet: bool) -> Spa
             session = configured(builder, settings).getOrCreate()
             of_server = session.version
         except ImportError as error:
-            way_out = "pip install 'pulsar-dispatch-audit[connect]'"
-            raise UsageError(f"Spark Connect lacks a package: {reason_of(error)}", way_out) from error
+            reason = reason_of(error)
+            raise UsageError(f"Spark Connect lacks a package: {reason}", how_to_install("connect")) from error
         except Exception as error:
             raise UsageError(f"Spark Connect does not start: {why(output, error)}", "check SPARK_REMOTE") from error
     require_supported(of_server)

@@ -5,6 +5,7 @@ import os
 
 from pyspark.sql import SparkSession
 
+from dispatch_audit.jobs.engines.extras import how_to_install
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.engines.settings import ALWAYS, configured
 from dispatch_audit.pipeline.engine.functions import WORKERS, Workers
@@ -51,8 +52,8 @@ def embedded(builder: SparkSession.Builder, quiet: bool, load: Load) -> SparkSes
         host, port = server.listening_address or ("", 0)
         session = configured(builder.remote(f"sc://{host}:{port}"), settings).getOrCreate()
     except ImportError as error:
-        way_out = "pip install 'pulsar-dispatch-audit[embedded]'"
-        raise UsageError(f"the embedded engine lacks a package: {reason_of(error)}", way_out) from error
+        reason = reason_of(error)
+        raise UsageError(f"the embedded engine lacks a package: {reason}", how_to_install("embedded")) from error
     except Exception as error:
         raise UsageError(f"the embedded engine does not start: {reason_of(error)}", "use --engine spark") from error
     return session

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from dispatch_audit.jobs.engines.extras import how_to_install
 from dispatch_audit.pipeline.errors import UsageError
 
 
@@ -56,7 +57,7 @@ def pyspark_version() -> str:
     if find_spec("pyspark") is None:
         raise UsageError(
             "PySpark is not installed, which the audit leaves to the environment",
-            "pip install 'pulsar-dispatch-audit[embedded]', or [spark], or run it with spark-submit",
+            f"{how_to_install('embedded')}, or take [spark] there, or run it with spark-submit",
         )
     import pyspark  # noqa: PLC0415 - it may be absent
 

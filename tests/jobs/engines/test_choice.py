@@ -74,7 +74,9 @@ def test_spark_does_not_start_beside_the_embedded_engine() -> None:
 
 
 def test_an_embedded_engine_that_is_not_installed_says_how_to_install_it() -> None:
-    with pytest.raises(UsageError, match=r"is not installed; pip install 'pulsar-dispatch-audit\[embedded\]'$"):
+    with pytest.raises(
+        UsageError, match=r"not installed; pip install 'WHEEL\[embedded\]' .*'\.\[embedded\]' in a checkout$"
+    ):
         chosen("embedded", JAVA, embeddable=True)
 
 
