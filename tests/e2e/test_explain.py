@@ -67,7 +67,7 @@ def explained(folder: Path, run_cli: RunCli) -> Explained:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """The commands of the page with their output; `...` stands for lines that are left out at the end."""
+    """The commands of the page with their output; a line `...` stands for lines that are left out."""
     for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
         for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = example.partition("\n")
@@ -79,8 +79,8 @@ def test_the_page_shows_what_the_commands_print(folder: Path, run_cli: RunCli, c
     shutil.rmtree(folder / "shortest", ignore_errors=True)
     _, out, error = run_cli(*shlex.split(command)[1:])
     printed = _KEY_OF_RUN.sub("run", out + error)
-    shown, left_out, _ = _KEY_OF_RUN.sub("run", output).partition("...\n")
-    assert printed.startswith(shown) if left_out else printed == shown
+    begin, left_out, end = _KEY_OF_RUN.sub("run", output).partition("\n...\n")
+    assert printed.startswith(begin) and printed.endswith(end) if left_out else printed == begin
 
 
 def test_the_shortest_trace_gives_the_same_finding_when_it_is_audited(
