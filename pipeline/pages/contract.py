@@ -17,8 +17,14 @@ _PROFILES = """\
 The rules for a broker, by its release; the files of conf/profiles/ give the reasons. A profile is for some consecutive
 releases of one branch. A later release of that branch is judged as the last of them, and a release of a later branch
 without profiles as the last of the branch before; the report says so. `-classic` is the dispatcher that the setting
-`subscriptionKeySharedUseClassicPersistentImplementation` chooses. The second table has the defaults of broker.conf, and
-the profiles whose dispatcher ignores a setting.
+`subscriptionKeySharedUseClassicPersistentImplementation` chooses.
+
+## Rules of each
+"""
+_DEFAULTS = """
+## Defaults of broker.conf
+
+The last column has the profiles whose dispatcher ignores a setting.
 """
 _RULES_BEGIN = "<!-- From here on written by `make docs` from pipeline/contract/rules.py: edit that instead. -->\n"
 _GATES_BEGIN = (
@@ -53,7 +59,7 @@ def profiles_page() -> str:
     }
     rules = ([_written(value_of(profile)) for value_of in columns.values()] for profile in every)
     defaults = table(["setting", "default", "other defaults", "ignored in"], _defaults(every))
-    return "\n".join([_PROFILES, *table([*columns], rules), "", *defaults, ""])
+    return "\n".join([_PROFILES, *table([*columns], rules), _DEFAULTS, *defaults, ""])
 
 
 def _defaults(every: Sequence[Profile]) -> Iterator[list[str]]:
