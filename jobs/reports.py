@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.report.ci.github import annotations, markdown
 from dispatch_audit.pipeline.report.ci.junit import junit_report
 from dispatch_audit.pipeline.report.ci.sarif import sarif_report
 from dispatch_audit.pipeline.report.json_summary import json_summary
+from dispatch_audit.pipeline.report.perfetto.build import perfetto_trace
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
 from dispatch_audit.pipeline.report.text.report import ReportOptions, print_report
@@ -26,7 +27,7 @@ from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.trace import Trace
 
 TextFormat = Literal["text", "json", "junit", "sarif"]
-FileFormat = Literal["text", "json", "junit", "sarif", "html"]
+FileFormat = Literal["text", "json", "junit", "sarif", "html", "perfetto"]
 Format = Literal["text", "json", "junit", "sarif", "github"]
 
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
@@ -112,6 +113,8 @@ def write_reports(
     for report in reports:
         if report.format == "html":
             _write_pages(spark, summary, report.path)
+        elif report.format == "perfetto":
+            write_report(report.path, perfetto_trace(spark, summary).encode())
         else:
             write_report(report.path, rendered_report(report.format, summary, traces, fail_on, text, width))
     if shown == "text":

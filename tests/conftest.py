@@ -237,13 +237,13 @@ def way(request: pytest.FixtureRequest) -> "Way":
 
 @pytest.fixture(scope="session")
 def audited_traces(run_embedded: EmbeddedCommands, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the tables of the audit, `tables`, and its reports, `report.json` and `report.txt`."""
+    """A folder with the tables of the audit, `tables`, and its reports: `report.json`, `.txt` and `.perfetto`."""
     folder = tmp_path_factory.mktemp("docs")
     bad = unzipped(JOIN_LEAVE, folder / BAD)
     with (bad / "acks.jsonl").open("a") as log:
         log.write("no JSON\nno JSON either\n")
     traces = [SAMPLES, bad, *(RECORDINGS / name for name in (UNBLOCKED, NAMES, MIXED))]
-    reports = ["--report", "json=report.json", "--report", "text=report.txt"]
+    reports = ["--report=json=report.json", "--report=text=report.txt", "--report=perfetto=report.perfetto"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         options = ["--out", "tables", "--fail-on", "never", "--quiet", "--format", "json"]

@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.contract.severity import RunVerdict
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.ci.failing import failed
 from dispatch_audit.pipeline.report.ci.github import markdown
+from dispatch_audit.pipeline.report.perfetto.build import perfetto_trace
 from dispatch_audit.pipeline.report.summary import Finding, Summary
 from dispatch_audit.pipeline.report.text.report import ReportOptions
 from dispatch_audit.pipeline.storage.options import options_given
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-ReportForm = Literal["text", "json", "junit", "sarif", "markdown", "html"]
+ReportForm = Literal["text", "json", "junit", "sarif", "markdown", "html", "perfetto"]
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ class Audit:
         """Returns a report.
 
         Args:
-            form: of the report; `html` is the page of one run.
+            form: of the report; `html` is the page of one run, `perfetto` a time line for the viewers of Perfetto
+                and Chrome.
             findings: incidents that a text shows; None: 3 that need a look.
             verbose: whether a text names the rules that found nothing, and the tables.
             width: columns to wrap a text at; None: whole lines.
@@ -139,6 +141,8 @@ class Audit:
         with one_error(), options_given(self.storage_options):
             if form == "html":
                 return self._page()
+            if form == "perfetto":
+                return perfetto_trace(self.spark, self.summary)
             if form == "markdown":
                 return markdown(self.summary)
             if form == "sarif" and len(self.traces) != len(self.summary.runs):

@@ -39,7 +39,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="FORMAT=FILE",
-            help="Also write a report to a file: html, text, json, junit or sarif. May be repeated.",
+            help="Also write a report to a file: html, text, json, junit, sarif or perfetto. May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -1,0 +1,1 @@
+"""A run on a time line, for the viewers of Perfetto and Chrome."""
