@@ -101,9 +101,9 @@ def test_the_wheel_has_every_file_of_the_folders(wheel: Path) -> None:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    own = f"{PACKAGE}/__init__.py"
+    own = [f"{PACKAGE}/{name}" for name in ("__init__.py", "py.typed")]
     not_compiled = {name: data for name, data in modules_and_data(wheel).items() if not name.startswith(COMPILED)}
-    assert not_compiled == {**in_checkout, own: (ROOT / own).read_bytes()}
+    assert not_compiled == {**in_checkout, **{name: (ROOT / name).read_bytes() for name in own}}
 
 
 def test_the_wheel_asks_for_what_its_compiled_code_runs_with(wheel: Path) -> None:

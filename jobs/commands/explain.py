@@ -68,7 +68,7 @@ def explain(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Shows the events behind a finding, hash, key, entry, consumer or moment.
+    """Shows the events behind a finding, key, entry or consumer.
 
     It says who owned and held the hash at each.
     """

@@ -41,7 +41,7 @@ def report(
     storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Writes the page of a run, which needs no network, or other reports of it.
+    """Writes the page of a run, or the same in other forms.
 
     The page has the findings with their evidence, who blocked whom, and charts.
     """

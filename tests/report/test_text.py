@@ -439,14 +439,11 @@ def test_every_cause_of_waiting_has_a_next_step() -> None:
         assert "entry 7:118" in next_of(run)
 
 
-@pytest.mark.parametrize(
-    ("cause", "said"),
-    [("no_permits", "held nothing any more"), ("unacked_limit_consumer", "although it held nothing")],
-)
-def test_next_step_says_that_the_consumer_to_blame_held_nothing(cause: str, said: str) -> None:
+@pytest.mark.parametrize("cause", ["no_permits", "unacked_limit_consumer"])
+def test_next_step_says_that_the_consumer_to_blame_held_nothing(cause: str) -> None:
     worst = replace(BLOCK.worst, root_positions=())
     run = replace(BROKEN, verdict="clean", refused={}, blocks=(replace(BLOCK, cause=cause, worst=worst),))
-    assert said in next_of(run)
+    assert "although it held nothing" in next_of(run)
 
 
 def test_next_step_names_a_producer_whose_batches_mix_keys() -> None:

@@ -67,8 +67,8 @@ _NOBODY_BLAMED: Final[Mapping[str, str]] = MappingProxyType(
 
 _STEPS_WITH_NOTHING_HELD: Mapping[str, str] = MappingProxyType(
     {
-        "no_permits": "look at {blamed}, which had no permits left, and held nothing any more when it got some: it "
-        "was slow with what it had been sent, is paused, or does not call receive",
+        "no_permits": "look at {blamed}, which had no permits left although it held nothing when it got some: its "
+        "client was slow with what it had been sent, is paused, or does not call receive",
         "unacked_limit_consumer": "reconnect {blamed}, which was blocked although it held nothing: the broker counts "
         "messages as unacknowledged that the consumer does not have",
     }

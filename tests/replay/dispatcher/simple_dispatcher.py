@@ -282,7 +282,7 @@ class SimpleDispatcher:
                 break
         if entry.holder in self.connected and not entry.vague:
             self._found("early_duplicate", entry, consumer, entry.holder, entry.sent_seq)
-        elif entry.holder < 0 and entry.acked and not entry.given_back:
+        elif entry.holder < 0 and entry.sent and entry.acked and not entry.given_back:
             self._found("early_duplicate", entry, consumer, entry.sent_to, entry.sent_seq, acknowledged=True)
         # An entry that is acknowledged was sent before, seen or not.
         if not (entry.sent or entry.acked or entry.delayed):

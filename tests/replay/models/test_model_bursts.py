@@ -111,8 +111,9 @@ FOLLOWS: Final[dict[Bug, set[str]]] = {
     Bug.NO_DRAINING: {"draining_mismatch", "redelivery_order"},
     Bug.NO_REPLAY_CHECK: set(),
     Bug.EARLY_UNBLOCK: {"draining_mismatch"},
-    # What waits for a hash that is counted twice is passed by what a read had in flight (E7).
-    Bug.DOUBLE_REGISTRATION: {"draining_mismatch", "redelivery_order"},
+    # What waits for a hash that is counted twice is passed by what a read had in flight (E7); where nothing else waits,
+    # nothing is sent to anybody.
+    Bug.DOUBLE_REGISTRATION: {"draining_mismatch", "redelivery_order", "stalled"},
     Bug.WRONG_OWNER: {"draining_mismatch", "stalled", "draining_stuck", "gap_delivery"},
 }
 
