@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.clients.policy import Policy, policy_of, spoken
+from dispatch_audit.pipeline.replay.clients.policy import ONE_POLICY, Policy, policy_of, spoken
 from dispatch_audit.pipeline.replay.clients.refused import refused_joins
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
@@ -164,7 +164,7 @@ def _policies(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFind
         f"consumers ask for different policies in one subscription: {' and '.join(told)}",
         "brokers before 4.0.1 close the connected consumers when one with another policy joins, so both groups throw "
         "each other out in turns; later ones refuse the join (#23272)",
-        "Give all consumers of a subscription one KeySharedPolicy, or a subscription each.",
+        ONE_POLICY,
         context,
     )
 

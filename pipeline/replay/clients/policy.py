@@ -1,9 +1,14 @@
 """What a consumer asks for with its KeySharedPolicy, which all consumers of a subscription have to agree on."""
 
+from typing import Final
+
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 
 Policy = tuple[bool, bool]
 """Whether the mode is STICKY, and whether delivery out of order is allowed."""
+
+ONE_POLICY: Final = "Give all consumers of a subscription one KeySharedPolicy, or a subscription each."
+"""What helps where consumers of a subscription ask for different ones."""
 
 
 def policy_of(join: MembershipEvent) -> Policy:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.clients.policy import policy_of, spoken
+from dispatch_audit.pipeline.replay.clients.policy import ONE_POLICY, policy_of, spoken
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -51,7 +51,7 @@ def _why(row: MembershipEvent, there: Sequence[Stay]) -> tuple[str, str]:
         asked = f"it asks for {spoken(policy_of(row))}, and {_named(others)} for {spoken(policy_of(others[0].row))}"
         return (
             f"different policies in one subscription: {asked}; the broker refuses a join that differs (from 4.0.1 on)",
-            "Give all consumers of a subscription one KeySharedPolicy, or a subscription each.",
+            ONE_POLICY,
         )
     if others := [stay for stay in there if any(_overlaps(row, stay.row))]:
         ranges = ", ".join(f"{start} to {end}" for start, end in row.ranges[:_NAMED_MAX])

@@ -1,12 +1,11 @@
 """The facts about clients: what they do that makes entries come again, wait, or go to one consumer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.text import Text
 
-from dispatch_audit.pipeline.report.answers import facts_about_clients
-from dispatch_audit.pipeline.report.summary import RunSummary
+from dispatch_audit.pipeline.report.summary import Finding, RunSummary
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import printable
@@ -15,10 +14,16 @@ from dispatch_audit.pipeline.report.wording import printable
 _SHOWN: Final = 5
 
 
-def facts(run: RunSummary, topics: TopicNames) -> Iterator[Text | Labelled]:
-    """What clients do, the first fact of each rule, with what follows and what helps; nothing where there is none."""
+def facts(found: Sequence[Finding], run: RunSummary, topics: TopicNames) -> Iterator[Text | Labelled]:
+    """What clients do, with what follows and what helps; nothing where there is no fact.
+
+    Args:
+        found: the first fact of each rule.
+        run: which has how many more.
+        topics: how the report names topics.
+    """
     numbers = {counts.rule: counts.findings["info"] for counts in run.rules}
-    shown = facts_about_clients(run)[:_SHOWN]
+    shown = found[:_SHOWN]
     if shown:
         yield Text()
         yield Labelled("", Text("Facts about clients", style="bold"), column=0)

@@ -145,7 +145,7 @@ def _run(run: RunSummary, target: str, shown: ReportOptions) -> Iterator[Text | 
     if worst:
         yield Text()
         yield from findings(worst, run, target, topics)
-    yield from facts(run, topics)
+    yield from facts(about_clients, run, topics)
     yield Text()
     yield from rules(run.rules, shown.verbose)
     yield from _assumed(run)

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows, with_shown_selector
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.replay_rows import packed_rows, with_shown_selector
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow, judged_row, of_topic
@@ -30,9 +32,6 @@ def recorded_row(work: Sequence[Work], manifest: Manifest, settings: Settings) -
     for one in work:
         assert isinstance(one, RecordedSubscription)
         packed = packed_rows(one.rows.select(list(COLUMNS)).to_batches(), config, [one.group])
-        tables = replayed_rows(packed, one.group, with_shown_selector(packed, one.group, config))
-        columns = (
-            (table, {name: [row[name] for row in rows] for name in rows[0]}) for table, rows in tables.items() if rows
-        )
-        found.append(judged_row(columns))
+        shown, recorders = with_shown_selector(packed, one.group, config), packed.recorders_of(one.group.topic)
+        found.append(judged_row(replay_group(one.group, packed.of_group[one.group], shown, ALL, recorders=recorders)))
     return of_topic(found)

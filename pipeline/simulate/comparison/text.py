@@ -55,23 +55,12 @@ def _table(comparison: VariantComparison) -> Table:
     table.add_column("release", vertical="bottom", no_wrap=True)
     for heading, _ in _COLUMNS:
         table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
-    if comparison.recorded is not None:
-        table.add_row(*_recorded_row(comparison.recorded, comparison.version))
+    if (recorded := comparison.recorded) is not None:
+        findings, held_up = findings_in(recorded), _seconds(recorded["held_up_s"])
+        # The other measures are of the model only.
+        cells = (f"{findings:,}", "-", held_up, "-", "-")
+        table.add_row(Text("recorded", style="red" if findings else ""), comparison.version, *cells)
     for one in comparison.dispatchers:
-        cells = (cell(one.measures) for _, cell in _COLUMNS)
-        table.add_row(Text(printable(one.name), style="red" if is_bad(one) else ""), one.version, *cells)
+        measured = (cell(one.measures) for _, cell in _COLUMNS)
+        table.add_row(Text(printable(one.name), style="red" if is_bad(one) else ""), one.version, *measured)
     return table
-
-
-def _recorded_row(recorded: MeasuresRow, version: str) -> list[Text | str]:
-    """What is known of the recording; the other measures are of the model only."""
-    findings = findings_in(recorded)
-    unknown = ["-"] * (len(_COLUMNS) - 2)
-    return [
-        Text("recorded", style="red" if findings else ""),
-        version,
-        f"{findings:,}",
-        "-",
-        _seconds(recorded["held_up_s"]),
-        *unknown[1:],
-    ]
