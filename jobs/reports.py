@@ -19,7 +19,6 @@ from dispatch_audit.pipeline.report.ci.github import annotations, markdown
 from dispatch_audit.pipeline.report.ci.junit import junit_report
 from dispatch_audit.pipeline.report.ci.sarif import sarif_report
 from dispatch_audit.pipeline.report.json_summary import json_summary
-from dispatch_audit.pipeline.report.perfetto.build import perfetto_trace
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
 from dispatch_audit.pipeline.report.text.report import ReportOptions, print_report
@@ -114,6 +113,9 @@ def write_reports(
         if report.format == "html":
             _write_pages(spark, summary, report.path)
         elif report.format == "perfetto":
+            # Imported here like the page, because both read tables, whose packages other reports do not need.
+            from dispatch_audit.pipeline.report.perfetto.build import perfetto_trace  # noqa: PLC0415
+
             write_report(report.path, perfetto_trace(spark, summary).encode())
         else:
             write_report(report.path, rendered_report(report.format, summary, traces, fail_on, text, width))

@@ -42,6 +42,7 @@ def spark_session(
         UsageError: the engine is not installed, or the session does not start.
     """
     require_supported(pyspark_version())
+    _forget_inherited_connect_mode()
     builder = SparkSession.builder.appName(app_name)
     found = environment()
     choice = chosen(engine, found, embeddable=embeddable)
@@ -61,6 +62,17 @@ def spark_session(
         return active
     # Not configured either: Databricks has Delta, and the setting for Delta would hide Unity Catalog.
     return builder.getOrCreate()
+
+
+def _forget_inherited_connect_mode() -> None:
+    """Removes the mark that PySpark leaves in the environment of a process whose session is one of Spark Connect.
+
+    A child inherits it, such as a command that a test starts after `audit_trace` ran on the embedded engine. PySpark
+    would then ask for the address of a server.
+    """
+    own = "pyspark.sql.connect.session" in sys.modules
+    if not own and "SPARK_REMOTE" not in os.environ and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
 
 
 def _say(why_chosen: str | None) -> None:

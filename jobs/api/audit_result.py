@@ -14,7 +14,6 @@ from dispatch_audit.pipeline.contract.severity import RunVerdict
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.ci.failing import failed
 from dispatch_audit.pipeline.report.ci.github import markdown
-from dispatch_audit.pipeline.report.perfetto.build import perfetto_trace
 from dispatch_audit.pipeline.report.summary import Finding, Summary
 from dispatch_audit.pipeline.report.text.report import ReportOptions
 from dispatch_audit.pipeline.storage.options import options_given
@@ -142,6 +141,8 @@ class Audit:
             if form == "html":
                 return self._page()
             if form == "perfetto":
+                from dispatch_audit.pipeline.report.perfetto.build import perfetto_trace  # noqa: PLC0415 - as `table`
+
                 return perfetto_trace(self.spark, self.summary)
             if form == "markdown":
                 return markdown(self.summary)

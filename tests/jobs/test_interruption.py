@@ -161,7 +161,7 @@ WORK = {
     "convert": "pysail.spark",
     "what-if": "dispatch_audit.pipeline.simulate.measures",
     "simulate": "dispatch_audit.pipeline.simulate.measures",
-    "explain": "dispatch_audit.pipeline.tables.way",
+    "explain": "dispatch_audit.pipeline.explain.answer",
     "report": "dispatch_audit.pipeline.report.runs",
     "diagnose": "dispatch_audit.pipeline.statistics.diagnose",
 }

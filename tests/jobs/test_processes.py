@@ -53,6 +53,16 @@ def test_a_spark_that_does_not_start_is_one_line(
     assert words not in done.stderr
 
 
+@pytest.mark.spark
+@pytest.mark.e2e
+def test_spark_starts_below_a_program_that_used_the_embedded_engine(tmp_path: Path) -> None:
+    # What PySpark leaves in the environment of such a program.
+    done = run(
+        "audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--engine", "spark", SPARK_CONNECT_MODE_ENABLED="1"
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 @pytest.mark.e2e
 def test_an_audit_says_one_json_object_and_nothing_on_stderr(tmp_path: Path) -> None:
     done = run("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--format", "json")
