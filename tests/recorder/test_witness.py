@@ -3,15 +3,16 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from deltalake import DeltaTable
 from real_broker import NEWEST
-from recording_broker import RecordingBroker, complete_rows, each_release, recording_broker
+from recording_broker import complete_rows, each_release, recording_broker
 from test_recorded_broker import audited
-from witnessed_scenes import LIMIT, Look, bursts_under_load, consumers_at_their_limit
+from witnessed_scenes import LIMIT, Look, Scene, bursts_under_load, consumers_at_their_limit
 
 pytestmark = pytest.mark.broker
 
@@ -57,12 +58,13 @@ def release(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module", params=[consumers_at_their_limit, bursts_under_load])
 def observed(release: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Observed:
     """What happened on a broker, as it was seen and as it was audited."""
-    happens: Callable[[RecordingBroker], list[Look]] = request.param
+    happens: Callable[[Scene], list[Look]] = request.param
     made = tmp_path_factory.mktemp("observed")
     (made / "traces").mkdir()
     settings = {"maxUnackedMessagesPerConsumer": LIMIT, "SnapshotMs": 200}
     with recording_broker(made / "traces", release, made / "witness.jsonl", **settings) as broker:
-        looks = happens(broker)
+        with closing(Scene(broker)) as scene:
+            looks = happens(scene)
         assert broker.metric("rows_dropped_total") == 0
     (trace,) = (made / "traces").iterdir()
     # A machine with other work may hold up the reads of a broker for seconds, which no witness sees.

@@ -40,7 +40,7 @@ class Scene:
     """Consumers of a subscription, of which some hold what they get until they are let go."""
 
     def __init__(self, broker: RecordingBroker) -> None:
-        self._broker = broker
+        self.broker = broker
         self._client = client_of(broker.service_url)
         self._producer = self._client.create_producer(TOPIC, batching_enabled=False, block_if_queue_full=True)
         self.looks: list[Look] = []
@@ -58,7 +58,7 @@ class Scene:
 
     def burst(self, number: int) -> None:
         """Lets consumers join at once, and leave at once with what lies in their queues, half of them by a crash."""
-        leave, crash = client_of(self._broker.service_url), client_of(self._broker.service_url)
+        leave, crash = client_of(self.broker.service_url), client_of(self.broker.service_url)
         with ThreadPoolExecutor(GUESTS) as pool:
             guests = list(
                 pool.map(
@@ -125,7 +125,7 @@ class Scene:
 
     def _look(self) -> Look:
         ts_us = time.time_ns() // 1000
-        topic = self._broker.answer(TOPIC.replace("://", "/") + "/stats?getPreciseBacklog=true")
+        topic = self.broker.answer(TOPIC.replace("://", "/") + "/stats?getPreciseBacklog=true")
         return Look(ts_us, topic["subscriptions"][SUBSCRIPTION])
 
 
@@ -135,13 +135,12 @@ def old_are_at_their_limit(stats: dict[str, Any]) -> bool:
     return min(int(held["a"]), int(held["b"])) >= LIMIT
 
 
-def consumers_at_their_limit(broker: RecordingBroker) -> list[Look]:
+def consumers_at_their_limit(scene: Scene) -> list[Look]:
     """Consumers reach their limit, others join and leave meanwhile, and all are let go, the newcomers last."""
-    scene = Scene(broker)
     old = [scene.join_and_hold("a"), scene.join_and_hold("b")]
     scene.publish(5)
     scene.wait_until(old_are_at_their_limit, "two consumers at their limit")
-    leaves = client_of(broker.service_url)
+    leaves = client_of(scene.broker.service_url)
     scene.join_and_hold("leaves", leaves)
     new = [scene.join_and_hold("c")]
     scene.wait_until(old_are_at_their_limit, "what the newcomers are sent")
@@ -154,13 +153,11 @@ def consumers_at_their_limit(broker: RecordingBroker) -> list[Look]:
             holder.let_go()
         scene.wait_until(lambda _: True, "acknowledgements")
     scene.wait_until(lambda stats: stats["msgBacklog"] == 0, "the last acknowledgement")
-    scene.close()
     return scene.looks
 
 
-def bursts_under_load(broker: RecordingBroker) -> list[Look]:
+def bursts_under_load(scene: Scene) -> list[Look]:
     """Many consumers join and leave at once, again and again, while messages flow that all acknowledge late."""
-    scene = Scene(broker)
     residents = [scene.join(name, lag_s=LAG_S, queue=LIMIT) for name in ("a", "b", "c")]
     with scene.load():
         scene.wait(lambda stats: stats["msgOutCounter"] > 4 * LIMIT, "messages that flow")
@@ -180,5 +177,4 @@ def bursts_under_load(broker: RecordingBroker) -> list[Look]:
     scene.wait(lambda stats: stats["msgOutCounter"] > sent + 10 * LIMIT, "messages that flow again")
     for holder in (*residents, *newcomers):
         holder.stop()
-    scene.close()
     return scene.looks
