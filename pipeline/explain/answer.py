@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.explain.trace_rows import needs_session, subscripti
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.tables.tables import Tables, of_run
 from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace.sources import from_here
 from dispatch_audit.pipeline.utc import moment as moment_text
 
 Row = dict[str, Any]
@@ -283,4 +284,4 @@ def _of_interest(tables: Tables, run: AuditedRun, group: Group, sticky_hash: int
 
 
 def _source(run: AuditedRun, question: Question) -> str:
-    return f"{question.trace or ', '.join(run.inputs)}, run {run.run_key}: {run.answers}"
+    return f"{question.trace or ', '.join(map(from_here, run.inputs))}, run {run.run_key}: {run.answers}"

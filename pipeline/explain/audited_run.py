@@ -1,5 +1,6 @@
 """Finds the run that is to be explained in the tables, and what its audit depended on."""
 
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +14,11 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run
+from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
 from dispatch_audit.pipeline.trace.side_by_side import put_together
+from dispatch_audit.pipeline.trace.sources import SEPARATOR, places_in
 from dispatch_audit.pipeline.windows import chain
 
 _ID: Final = re.compile(r"[0-9a-f]{12}")
@@ -32,7 +35,7 @@ class AuditedRun:
 
     Attributes:
         run_key: its key.
-        inputs: the paths of the trace, as the audit was given them.
+        inputs: the paths of the trace, as in `runs`, or beside the tables where it was moved with them.
         profile: of the broker.
         settings: of the audit.
         seqs: the rows from the beginning of its chain of windows to its own end.
@@ -63,8 +66,7 @@ class AuditedRun:
             TraceError: it cannot be read.
         """
         paths = self.inputs if moved_to is None else (moved_to,)
-        # Several tables or URIs of one trace have one path in `runs`.
-        parts = [part for path in paths for part in ([path] if Path(path).exists() else path.split(", "))]
+        parts = [place for path in paths for place in places_in(path)]
         try:
             opened = put_together(open_traces(parts, self.profile.name))
         except (UsageError, TraceError) as error:
@@ -126,7 +128,7 @@ def run_with(tables: Tables, run_key: str | None = None) -> AuditedRun:
     seqs, from_beginning = _rows_of_chain(tables, run)
     return AuditedRun(
         run["run_key"],
-        tuple(run["inputs"]),
+        tuple(_found_again(path, tables.target) for path in run["inputs"]),
         profile_named(run["profile"]),
         Settings.model_validate_json(run["settings"]),
         seqs,
@@ -134,6 +136,17 @@ def run_with(tables: Tables, run_key: str | None = None) -> AuditedRun:
         _answers(run),
         run["from_ts_us"],
         run["to_ts_us"],
+    )
+
+
+def _found_again(path: str, target: Target) -> str:
+    """Returns the path of a trace, or the one of its name beside the tables if only that is there."""
+    if not target.local:
+        return path
+    home = Path(target.location).parent
+    beside = ((place, str(home / Path(place).name)) for place in places_in(path))
+    return SEPARATOR.join(
+        there if not os.path.lexists(place) and os.path.lexists(there) else place for place, there in beside
     )
 
 

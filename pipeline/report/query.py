@@ -39,6 +39,7 @@ from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run
 from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.tables.threads import at_one_time
 from dispatch_audit.pipeline.tables.way import tables_of
+from dispatch_audit.pipeline.trace.sources import from_here
 from dispatch_audit.pipeline.windows.window import Window
 
 Record = TypeVar("Record", Finding, Partition, HotKey, MixedProducer, KeylessProducer, SubscriptionAnswers)
@@ -105,7 +106,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
     mixed, keyless, answers, *findings = others
     return RunSummary(
         run_key=run_key,
-        inputs=tuple(run["inputs"]),
+        inputs=tuple(map(from_here, run["inputs"])),
         verdict=run["verdict"],
         completeness=run["completeness"],
         events_in=run["events_in"],

@@ -12,7 +12,6 @@ from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.trace import Trace, UnusableTrace, open_traces
 from dispatch_audit.pipeline.trace.side_by_side import put_together
-from dispatch_audit.pipeline.trace.sources import from_here
 from dispatch_audit.pipeline.windows import chain
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
@@ -24,7 +23,7 @@ class AuditTask:
     Attributes:
         trace: the whole trace.
         profile: of its broker.
-        inputs: its paths as in `runs`.
+        inputs: its path, as in `runs`.
         settings: of the audit.
         target: where the tables are.
         plan: the window to audit; None: the whole log.
@@ -85,7 +84,7 @@ def audit_tasks(request: AuditRequest, unusable: list[UnusableTrace]) -> list[Au
         traces = put_together(traces)
     traces = [replace(trace, line_bytes_max=settings.trace.line_mb_max << 20) for trace in traces]
     refuse_target_in_trace(target, traces)
-    return [AuditTask(trace, profile_of(trace, request), [from_here(trace.path)], settings, target) for trace in traces]
+    return [AuditTask(trace, profile_of(trace, request), [trace.path], settings, target) for trace in traces]
 
 
 def profile_of(trace: Trace, request: AuditRequest) -> Profile:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK, SEVERITIES, Severity
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.messages.model_errors import in_words
+from dispatch_audit.pipeline.trace.sources import SEPARATOR, places_in
 
 FORMAT: Final = 1
 IDENTIFYING: Final = (
@@ -141,9 +142,11 @@ class Baseline:
 
     def name_of(self, trace: str) -> str:
         """Returns a trace as the file names it, which does not depend on the working directory."""
-        if "://" in trace or not os.path.lexists(trace):
-            return trace
-        return Path(os.path.relpath(trace, self.path.absolute().parent)).as_posix()
+        home = self.path.absolute().parent
+        return SEPARATOR.join(
+            Path(os.path.relpath(place, home)).as_posix() if os.path.lexists(place) else place
+            for place in places_in(trace)
+        )
 
     def rewritten(self, found: Mapping[str, Iterable[Mapping[str, Any]]]) -> "Baseline":
         """Returns the baseline with other accepted findings for some traces, which replace those it had for them.

@@ -36,8 +36,8 @@ def run_key_of(
     """Returns the key of the audit of one trace: 16 hex digits of a SHA-256.
 
     Args:
-        inputs: paths of the trace as given. The content does not count: an audit of a trace that was recorded anew
-            under the same name replaces the rows of the old one.
+        inputs: paths of the trace, the same from every working directory. The content does not count: an audit of a
+            trace that was recorded anew under the same name replaces the rows of the old one.
         profile: name of the broker profile.
         settings: all settings, as any may change a result.
         window_us: first and last moment audited, microseconds since 1970 UTC; None where open.

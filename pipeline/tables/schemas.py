@@ -85,7 +85,11 @@ RUNS = TableSchema(
         _optional("keys", "string", "plain; digest where the rows have digests in the place of keys"),
         _optional("sample", "string", "share of the hashes that was audited, such as 1/64; NULL: all hashes"),
         _optional("sample_salt", "string", "chooses which hashes belong to that share; NULL: all do"),
-        Column("inputs", "array<string>", "paths of the trace as given"),
+        Column(
+            "inputs",
+            "array<string>",
+            "absolute path, URI or name of the trace",
+        ),
         Column("settings", "string", "settings of the audit, JSON"),
         _optional(
             "findings_accepted",

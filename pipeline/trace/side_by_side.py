@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from dispatch_audit.pipeline.storage.store_path import any_path
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME, Manifest
-from dispatch_audit.pipeline.trace.sources import Trace, files_of
+from dispatch_audit.pipeline.trace.sources import SEPARATOR, Trace, files_of
 
 _RECORDER: Final = "dispatch-audit-recorder"
 # The name of a recorder: its broker's, and when that started.
@@ -63,7 +63,7 @@ def _one(group: Sequence[Trace]) -> Trace:
     folders = [any_path(trace.path) for trace in group]
     parent = folders[0].parent
     whole = {child for child in parent.iterdir() if (child / FILE_NAME).is_file()} == set(folders)
-    path = str(parent) if whole else ", ".join(map(str, folders))
+    path = str(parent) if whole else SEPARATOR.join(map(str, folders))
     logs = tuple(log for trace in group for log in trace.logs)
     return replace(group[0], manifest=_manifest_of(group), path=path, logs=logs)
 

@@ -7,6 +7,7 @@ other URI is a Delta table, and `catalog.schema.table` is a table. Such a source
 Source: TRACE_FORMAT, "A trace".
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ _PERHAPS_LINES = (".json", ".ndjson", ".log", ".txt")
 
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"^\w+\.\w+\.\w+$")
+SEPARATOR = ", "
+"""Between the names in a `Trace.path`."""
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -75,7 +78,8 @@ class Trace:
 
     Attributes:
         manifest: of `trace.json`, or of the profile that replaces it.
-        path: the folder, or the names of the logs where there is none; for messages.
+        path: the folder, or the names of the logs where there is none, or of several folders; for messages, and to
+            find the trace again.
         logs: at least one, in the order of their names.
         seqs: the rows that belong to the trace.
         line_bytes_max: the longest line that is read.
@@ -111,7 +115,14 @@ def from_here(path: str) -> str:
     A path that lies elsewhere, a URI and the name of a table stay as they are.
     """
     here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+    return SEPARATOR.join(
+        str(Path(part).relative_to(here)) if Path(part).is_relative_to(here) else part for part in places_in(path)
+    )
+
+
+def places_in(path: str) -> list[str]:
+    """Returns the places that a `Trace.path` names."""
+    return [path] if os.path.lexists(path) else path.split(SEPARATOR)
 
 
 def open_traces(
@@ -142,7 +153,7 @@ def open_traces(
                 logs_by_home.setdefault(home, {})[log] = None
     traces: list[Trace] = []
     for home, logs in logs_by_home.items():
-        with _noted(failed, raised, ", ".join(log.path for log in logs) if home is None else str(home)):
+        with _noted(failed, raised, SEPARATOR.join(log.path for log in logs) if home is None else str(home)):
             traces.append(_trace(home, tuple(logs), profile))
     if failed and (unusable is None or not traces):
         raise raised[0]
@@ -166,7 +177,7 @@ def _noted(unusable: list[UnusableTrace], raised: list[DispatchAuditError], path
 
 def _trace(home: AnyPath | None, logs: tuple[Log, ...], profile: str | None) -> Trace:
     if home is None:
-        names = ", ".join(log.path for log in logs)
+        names = SEPARATOR.join(log.path for log in logs)
         return Trace(manifest_without_file(names, profile), names, logs)
     return Trace(manifest_in(home, profile), str(home), logs)
 
@@ -179,7 +190,11 @@ def _plain(argument: str) -> str:
 def _place(argument: str) -> AnyPath | None:
     """Returns the path that an argument names; None: it is a URI that only Spark reaches."""
     stored = store_path(argument)
-    return stored or (None if _URI.match(argument) else Path(argument).absolute())
+    if stored or _URI.match(argument):
+        return stored
+    path = Path(argument)
+    # As another working directory would name it.
+    return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def _traces_in(argument: str) -> list[str]:

@@ -143,6 +143,26 @@ def test_the_state_at_a_moment_needs_no_trace(folder: Path, run_cli: RunCli, exp
         hidden.rename(folder / "data")
 
 
+def test_the_working_directory_changes_neither_the_run_nor_where_its_trace_is(
+    audit: Audit, run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night, moved = tmp_path / "night", tmp_path / "moved"
+    shutil.copytree(SAMPLES / "heavy-churn-3.0.7", night / "trace")
+    audit(tmp_path, "night/trace", "--out", "night/tables", "--quiet")
+    audit(night, "../night/trace", "--out", "tables", "--quiet")
+    runs = DeltaTable(night / "tables" / "runs").to_pyarrow_table().to_pylist()
+    assert [run["inputs"] for run in runs] == [[str(night / "trace")]]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    question = "--violation", FINDING, "--events", 1
+    code, story, _ = run_cli("explain", night / "tables", *question)
+    assert (code, str(night / "trace") in story) == (0, True)
+    # The tables went to another place with the trace beside them.
+    night.rename(moved)
+    code, again, error = run_cli("explain", moved / "tables", *question)
+    assert (code, error, again) == (0, "", story.replace(str(night), str(moved)))
+
+
 def test_a_finding_of_a_window_has_the_id_and_the_story_that_it_has_in_the_whole_log(
     audit: Audit, folder: Path, explained: Explained, tmp_path: Path
 ) -> None:
