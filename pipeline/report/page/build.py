@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.report.charts.parts.data import cost
 from dispatch_audit.pipeline.report.charts.theme import config
 from dispatch_audit.pipeline.report.page.assignment_figures import assignment_section
 from dispatch_audit.pipeline.report.page.blocking_figures import blocking_section
-from dispatch_audit.pipeline.report.page.findings import finding_views, rule_views, shown_findings
+from dispatch_audit.pipeline.report.page.findings import finding_views, incident_views, rule_views, shown_findings
 from dispatch_audit.pipeline.report.page.model import Page
 from dispatch_audit.pipeline.report.page.next_steps import next_steps
 from dispatch_audit.pipeline.report.page.other_sections import (
@@ -75,6 +75,7 @@ def built_page(spark: SparkSession | None, target: str, run: RunSummary) -> Page
         basis=tuple(_basis(run, rows)),
         key_figures=tuple(_key_figures(run, rows)),
         next_steps=next_steps(run.without_accepted, [finding for finding in findings if not finding.accepted], target),
+        incidents=incident_views(shown, findings),
         findings=findings,
         findings_total=sum(sum(rule.findings.values()) for rule in rules),
         rules=rules,

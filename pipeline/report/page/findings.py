@@ -1,4 +1,4 @@
-"""The findings of a page: the worst of each rule, with their evidence and the events around them."""
+"""The incidents of a page, and the worst findings of each rule with their evidence and the events around them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -9,7 +9,8 @@ from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
 from dispatch_audit.pipeline.report.charts.hash_timeline import hash_story
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.page.model import FindingView, RuleView
+from dispatch_audit.pipeline.report.incidents import incidents, told
+from dispatch_audit.pipeline.report.page.model import FindingView, IncidentView, RuleView
 from dispatch_audit.pipeline.report.page.rows import PageRows
 from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary
 from dispatch_audit.pipeline.report.wording import moment, printable, sentence
@@ -43,6 +44,32 @@ def finding_views(shown: Sequence[Finding], rows: PageRows, target: str) -> tupl
     return tuple(
         _view(number, finding, ranges[_group(asdict(finding))], drained[_group(asdict(finding))], target)
         for number, finding in enumerate(shown)
+    )
+
+
+def incident_views(shown: Sequence[Finding], views: Sequence[FindingView]) -> tuple[IncidentView, ...]:
+    """Returns the incidents of findings, in their order; those of accepted findings are incidents of their own.
+
+    Args:
+        shown: the findings.
+        views: what the page shows of each.
+    """
+    anchors = {id(finding): view.anchor for finding, view in zip(shown, views, strict=True)}
+    found = [
+        incident
+        for accepted in (False, True)
+        for incident in incidents(finding for finding in shown if finding.accepted == accepted)
+    ]
+    return tuple(
+        IncidentView(
+            rule=incident.rule,
+            severity=incident.severity,
+            text=sentence(_shown(told(incident))),
+            findings=len(incident.findings),
+            anchor=anchors[id(incident.worst)],
+            accepted=incident.worst.accepted,
+        )
+        for incident in found
     )
 
 

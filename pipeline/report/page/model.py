@@ -124,6 +124,25 @@ class FindingView:
 
 
 @dataclass(frozen=True)
+class IncidentView:
+    """Findings with one cause.
+
+    Attributes:
+        text: who got what, against whom, since when, why and what helps.
+        findings: how many of them the page has.
+        anchor: of the worst of them.
+        accepted: whether the baseline accepts them.
+    """
+
+    rule: str
+    severity: Severity
+    text: str
+    findings: int
+    anchor: str
+    accepted: bool
+
+
+@dataclass(frozen=True)
 class RuleView:
     """One rule with its numbers, and the promise of the broker that it checks."""
 
@@ -143,6 +162,7 @@ class Page:
         basis: what the answers rest on, as names and texts.
         key_figures: the few numbers under the answers, each with what it counts and the section that it comes from.
         next_steps: sentences, each with the anchor of the place that it is about.
+        incidents: those of the findings, in their order.
         findings: the worst, the worst first.
         findings_total: how many there are in all.
         rules: those with findings, the worst first.
@@ -159,6 +179,7 @@ class Page:
     basis: tuple[tuple[str, str], ...]
     key_figures: tuple[tuple[str, str, str], ...]
     next_steps: tuple[tuple[str, str], ...]
+    incidents: tuple[IncidentView, ...]
     findings: tuple[FindingView, ...]
     findings_total: int
     rules: tuple[RuleView, ...]

@@ -64,12 +64,26 @@ def test_every_chart_has_the_marks_of_its_rows_and_fits_the_screen(opened: Opene
     assert opened.tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def unfold_rows(opened: Opened) -> None:
+    opened.tab.locator("#rows > summary").click()
+
+
+def test_each_incident_is_told_once_before_its_rows(opened: Opened) -> None:
+    told = opened.tab.locator(".incidents > li")
+    assert told.count() < opened.tab.locator("details.finding").count()
+    assert told.first.is_visible()
+    assert not opened.tab.locator("details.finding").first.is_visible()
+    told.first.locator("a").click()
+    assert opened.tab.locator("details.finding[open]").first.is_visible()
+
+
 def test_charts_out_of_sight_are_not_drawn(opened: Opened) -> None:
     """The page opens fast because it draws what is looked at."""
     assert opened.tab.locator('[data-chart="trend-waiting"][data-drawn]').count() == 0
 
 
 def test_a_click_on_a_finding_shows_its_evidence_and_its_timeline(opened: Opened) -> None:
+    unfold_rows(opened)
     finding = opened.tab.locator("details.finding").first
     evidence = finding.get_by_text("seq 900: 7:1 dispatched to red")
     assert not evidence.is_visible()
@@ -88,6 +102,7 @@ def test_the_first_step_leads_to_the_worst_finding(opened: Opened) -> None:
 
 
 def test_findings_are_paged_searched_and_filtered(opened: Opened) -> None:
+    unfold_rows(opened)
     visible = opened.tab.locator("#list > li:not([hidden])")
     assert visible.count() == 20
     opened.tab.locator("#next").click()
@@ -100,6 +115,7 @@ def test_findings_are_paged_searched_and_filtered(opened: Opened) -> None:
 
 
 def test_hostile_names_are_text(opened: Opened) -> None:
+    unfold_rows(opened)
     opened.tab.locator("#search").fill("7:0 of")
     opened.drawn('[data-chart="hot-keys-chart"]')
     assert HOSTILE[0][:20] in (opened.tab.locator('[data-chart="hot-keys-chart"] svg').text_content() or "")
@@ -121,6 +137,7 @@ def test_a_long_key_is_shown_in_full_on_demand(opened: Opened) -> None:
 def test_the_keyboard_reaches_a_finding_and_opens_it(opened: Opened) -> None:
     opened.tab.keyboard.press("Tab")
     assert opened.tab.evaluate("document.activeElement.className") == "skip"
+    unfold_rows(opened)
     opened.tab.locator("details.finding summary").first.focus()
     opened.tab.keyboard.press("Enter")
     assert opened.tab.locator("details.finding[open]").count() == 1
@@ -135,6 +152,7 @@ def test_the_charts_follow_the_switch_to_dark(opened: Opened) -> None:
 
 
 def test_an_empty_search_says_so_where_the_findings_were(opened: Opened) -> None:
+    unfold_rows(opened)
     nothing = opened.tab.locator("#nothing")
     assert not nothing.is_visible()
     opened.tab.locator("#search").fill("no such key")
@@ -159,6 +177,45 @@ def test_a_narrow_screen_shows_every_link_of_the_navigation(opened: Opened) -> N
     assert all(box["height"] >= 24 for box in boxes)
 
 
+WHO_WHOM_KEYS_SINCE_REMEDY = {
+    "heavy-churn-3.0.7": (
+        "flap104",
+        "c2 (consumer 4)",
+        "key-7",
+        "From 2026-11-21 01:43:18.961",
+        "Use the draining",
+    ),
+    "hung-consumer-4.0.8": (
+        "c7",
+        "any consumer",
+        "entries from 3:25 on",
+        "from 2026-11-21 01:28:29.045",
+        "disconnect c7",
+    ),
+    "join-leave-4.0.8": ("flap101", "still held it", "key-184", "2026-11-21 01:27:43.681", "reconnect of the consumer"),
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", WHO_WHOM_KEYS_SINCE_REMEDY)
+@pytest.mark.parametrize("screen", [(1280, 900), (390, 844)], ids=str)
+def test_the_first_screen_says_who_whom_which_keys_since_when_and_what_to_do(
+    name: str, screen: tuple[int, int], browser: "Browser", run_embedded: EmbeddedCommands, tmp_path: Path
+) -> None:
+    written, (width, height) = tmp_path / "report.html", screen
+    options = ["--fail-on", "never", "--quiet", "--report", f"html={written}"]
+    assert run_embedded("audit", SAMPLES / name, "--out", tmp_path / "tables", *options).returncode == 0
+    context = browser.new_context(viewport={"width": width, "height": height})
+    found = Opened(context.new_page(), written)
+    seen = []
+    for sentence in found.tab.locator(".meaning, .steps li").all():
+        box = sentence.bounding_box()
+        if box is not None and box["y"] + box["height"] <= height:
+            seen.append(sentence.inner_text())
+    assert [fact for fact in WHO_WHOM_KEYS_SINCE_REMEDY[name] if fact not in " ".join(seen)] == []
+    context.close()
+
+
 @pytest.mark.e2e
 def test_an_audit_of_a_sample_writes_a_page_that_draws(
     browser: "Browser", run_embedded: EmbeddedCommands, tmp_path: Path
@@ -173,6 +230,7 @@ def test_an_audit_of_a_sample_writes_a_page_that_draws(
     spans = {name: found.drawn(f'[data-chart="{name}"]').evaluate(COUNT) for name in names}["draining-0"]
     # The sample has 111 draining hashes, and none without an end.
     assert (spans["rule"], spans["symbol"]) == (111, 111)
+    unfold_rows(found)
     found.tab.locator("details.finding > summary").click()
     found.drawn("details.finding[open] [data-story]")
     assert found.complaints == []

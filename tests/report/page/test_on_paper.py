@@ -95,6 +95,7 @@ def test_each_chart_puts_marks_on_paper(opened: Opened, name: str) -> None:
 
 @pytest.mark.parametrize("opened", ["light"], indirect=True)
 def test_only_what_matches_a_search_is_printed(opened: Opened) -> None:
+    opened.tab.locator("#rows > summary").click()
     opened.tab.locator("#severity").select_option("known_bug")
     opened.tab.pdf()
     assert opened.tab.evaluate("window.printed.findings") == 5

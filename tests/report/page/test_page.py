@@ -49,7 +49,7 @@ def outline(page: str) -> Outline:
 
 def test_the_answer_comes_first(outline: Outline) -> None:
     text = " ".join(outline.text.split())
-    order = ("Violation", "an older version of the audit", "90 % of the trace", "What to do next", "Evidence")
+    order = ("Violation", "an older version of the audit", "What to do next", "90 % of the trace", "Evidence")
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
 
 
