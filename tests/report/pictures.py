@@ -76,6 +76,7 @@ def take(
     tab = context.new_page()
     tab.goto(page.as_uri())
     if tab.locator("details.finding").count():
+        tab.locator("#rows > summary").click()
         tab.locator("details.finding > summary").first.click()
     for chart in tab.locator(".chart").all():
         if chart.is_visible():
