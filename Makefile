@@ -89,6 +89,7 @@ define install
 	@$(PYTHON) -m venv $(VENV)
 	@$(if $(wildcard $(BIN)/pip),$(BIN)/pip uninstall -qq --yes $(1))
 	@echo "installing the locked dependencies into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements/pip.txt
 	@$(BIN)/pip install --quiet --no-compile --require-hashes -r $<
 	@$(BIN)/pip install --quiet --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
