@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import pulsar
 import pytest
 from churn import SUBSCRIPTION, TOPIC, Churn, client_of
+from other_project import run_tests
 from program import run
 from recording_broker import RecordingBroker, complete_rows, each_release, recording_broker, rows_so_far, wait_for
 
-from dispatch_audit.pipeline.tables.target import parse_target
-from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.utc import moment
 
 pytestmark = pytest.mark.broker
@@ -143,29 +142,30 @@ def batches_of(rows: Sequence[Row]) -> Mapping[str, list[Row]]:
     return found
 
 
+DEPLOYMENT = """
+import json
+from pathlib import Path
+
+def test_deployment(audit_trace):
+    result = audit_trace({trace!r}, engine="embedded", fail_on={conditions!r})
+    names = result.table("consumers")["consumer_name"].to_pylist()
+    seen = {{"order": result.order, "names": sorted(names), "ranges": result.table("assignments").num_rows}}
+    Path("seen.json").write_text(json.dumps(seen))
+"""
+
+
 def test_a_rolling_restart_keeps_order(recorded: Recorded, tmp_path: Path) -> None:
     """The check of a deployment, as docs/CI.md has it; in 3.x hashes move while their former owner holds entries."""
     drains = recorded.release >= "4"
-    trace, out = of_topic(recorded, RESTARTED, tmp_path / "trace"), tmp_path / "out"
+    trace = of_topic(recorded, RESTARTED, tmp_path / "trace")
+    conditions = "order,held-up:5s" if drains else "held-up:5s"
     # A process of its own: the session of the embedded engine would stay in this one.
-    done = run(
-        "audit",
-        trace,
-        "--out",
-        out,
-        "--engine",
-        "embedded",
-        "--fail-on",
-        "order,held-up:5s" if drains else "held-up:5s",
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    tables = tables_of(None, parse_target(str(out)))
-    (found,) = tables.query("runs", "verdict")
-    assert found["verdict"] in (("clean",) if drains else ("clean", "known_bug"))
-    names = [row["consumer_name"] for row in tables.query("consumers", "consumer_name")]
-    assert sorted(names) == [f"{when}-{number}" for when in ("after", "before") for number in range(INSTANCES)]
-    moved = tables.query("assignments", "epoch")
-    assert len(moved) > INSTANCES * 2, "hashes move with each join and leave"
+    done = run_tests(tmp_path, DEPLOYMENT.format(trace=str(trace), conditions=conditions))
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert seen["order"] in (("kept",) if drains else ("kept", "known_bug"))
+    assert seen["names"] == [f"{when}-{number}" for when in ("after", "before") for number in range(INSTANCES)]
+    assert seen["ranges"] > INSTANCES * 2, "hashes move with each join and leave"
 
 
 def test_keys_in_the_first_batches_of_each_producer_are_recorded(rows: list[Row]) -> None:
