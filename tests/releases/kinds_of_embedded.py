@@ -10,7 +10,6 @@ import every_kind
 from deltalake import DeltaTable
 from embedded_commands import EmbeddedCommands
 
-from benchmarks.table_rows import rows_of_tables
 from dispatch_audit.pipeline.tables.schemas import TABLES
 
 # The key of a run and that of its chain are made of the paths of its trace. The sets of a checkpoint are written in no
@@ -33,8 +32,8 @@ def audit_embedded(run: EmbeddedCommands, folder: Path) -> Path:
 
 def assert_equal_rows(found: Path, embedded: Path) -> None:
     """Compares what a release wrote with what the embedded engine did."""
-    assert rows_of_tables(found / every_kind.TABLES) == rows_of_tables(embedded / every_kind.TABLES)
     for name in TABLES:
+        assert _rows(found / every_kind.TABLES / name) == _rows(embedded / every_kind.TABLES / name), name
         assert _rows(found / every_kind.CATALOG / name) == _rows(embedded / every_kind.CATALOG / name), name
     converted, validated = json.loads((found / every_kind.REPORTS).read_text())
     assert converted["events_in"] == converted["events_converted"] == 20_371
