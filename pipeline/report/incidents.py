@@ -114,10 +114,10 @@ def broken_order(run: RunSummary) -> str:
     rules = {counts.rule for counts in run.about("order")}
     found = incidents(f for f in run.findings if f.rule in rules and f.severity in ("violation", "known_bug"))
     worst = max(found, key=lambda incident: SEVERITIES.index(incident.severity), default=None)
-    return "" if worst is None else told(worst)
+    return "" if worst is None else in_one_sentence(worst)
 
 
-def told(incident: Incident) -> str:
+def in_one_sentence(incident: Incident) -> str:
     """Returns who got what, against whom, since when, why and what helps; it begins with a small letter."""
     worst = incident.worst
     reason = f" ({printable(incident.reason)})" if incident.reason else ""

@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -61,16 +62,16 @@ class RecordingBroker:
         Args:
             path: below `/admin/v2/`.
         """
-        for _ in range(TRIES):
-            # A broker of 3.0 fails now and then while it counts what consumers change.
-            with contextlib.suppress(HTTPError), self._opened(path) as response:
-                return json.load(response)
-            time.sleep(0.2)
-        with self._opened(path) as response:
-            return json.load(response)
-
-    def _opened(self, path: str) -> Any:
-        return urlopen(f"{self.admin_url}/admin/v2/{path}", timeout=30)
+        for left in reversed(range(TRIES)):
+            try:
+                with urlopen(f"{self.admin_url}/admin/v2/{path}", timeout=30) as response:
+                    return json.load(response)
+            except HTTPError as error:
+                # A broker of 3.0 fails now and then while it counts what consumers change.
+                if error.code != HTTPStatus.INTERNAL_SERVER_ERROR or left == 0:
+                    raise
+                time.sleep(0.2)
+        raise AssertionError("the last try returns or raises")
 
     def print_statistics(self, command: str, topic: str, file: Path) -> None:
         """Writes what `pulsar-admin topics COMMAND TOPIC` prints: `stats` or `stats-internal`."""

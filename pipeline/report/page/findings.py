@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
 from dispatch_audit.pipeline.report.charts.hash_timeline import hash_story
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.incidents import incidents, told
+from dispatch_audit.pipeline.report.incidents import in_one_sentence, incidents
 from dispatch_audit.pipeline.report.page.model import FindingView, IncidentView, RuleView
 from dispatch_audit.pipeline.report.page.rows import PageRows
 from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary
@@ -64,7 +64,7 @@ def incident_views(shown: Sequence[Finding], views: Sequence[FindingView]) -> tu
         IncidentView(
             rule=incident.rule,
             severity=incident.severity,
-            text=sentence(_shown(told(incident))),
+            text=sentence(_shown(in_one_sentence(incident))),
             findings=len(incident.findings),
             anchor=anchors[id(incident.worst)],
             accepted=incident.worst.accepted,

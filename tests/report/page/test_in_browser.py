@@ -69,11 +69,11 @@ def unfold_rows(opened: Opened) -> None:
 
 
 def test_each_incident_is_told_once_before_its_rows(opened: Opened) -> None:
-    told = opened.tab.locator(".incidents > li")
-    assert told.count() < opened.tab.locator("details.finding").count()
-    assert told.first.is_visible()
+    incidents = opened.tab.locator(".incidents > li")
+    assert incidents.count() < opened.tab.locator("details.finding").count()
+    assert incidents.first.is_visible()
     assert not opened.tab.locator("details.finding").first.is_visible()
-    told.first.locator("a").click()
+    incidents.first.locator("a").click()
     assert opened.tab.locator("details.finding[open]").first.is_visible()
 
 
