@@ -30,6 +30,7 @@ Missing = Literal[
     "ending",
     "other_hashes",
     "clock",
+    "clocks",
 ]
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
@@ -78,6 +79,10 @@ MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
         "clock": Lack(
             "how long anything took: the clock of the recorder went back",
             "with a clock that is slewed and never set back",
+        ),
+        "clocks": Lack(
+            "how long anything took that began on one broker and ended on the next: their clocks are apart",
+            "with clocks of all brokers synchronized (NTP)",
         ),
         "broker": Lack("what the dispatcher did", "inside of the broker (docs/RECORDING.md)"),
     }

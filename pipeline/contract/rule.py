@@ -20,6 +20,7 @@ Counted = Literal[
     "batches with their keys",
     "open entries",
     "consumers",
+    "transfers between brokers",
 ]
 About = Literal["order", "progress", "facts"]
 """The question that the findings of a rule answer: whether order was kept (what was delivered to whom, in which order),

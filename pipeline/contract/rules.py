@@ -32,6 +32,7 @@ RuleName = Literal[
     "cumulative_ack",
     "foreign_ack",
     "impossible_counter",
+    "clocks_apart",
     "never_acknowledged",
     "acknowledged_before_reset",
     "aborted_acknowledgement",
@@ -322,6 +323,16 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="counters in snapshots",
         about="facts",
         informs=True,
+    ),
+    "clocks_apart": Rule(
+        statement="The clocks of the brokers that own a topic in turns agree.",
+        found_when=(
+            "every producer that two recorders know stamped its entries at times that differ for both by more than "
+            "30 s and the recorder skew"
+        ),
+        unless="always not provable: it is about the trace, in which no wait across the transfer is judged",
+        counted="transfers between brokers",
+        about="facts",
     ),
     "never_acknowledged": Rule(
         statement="A consumer acknowledges what it is sent.",

@@ -18,10 +18,11 @@ from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import Stretch, recorders_of, stretches
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
+from dispatch_audit.pipeline.replay.recorders.recorders import Apart, Recorders, Term
 
 _STRETCHES: Final = (
-    "topic STRING, broker STRING, kind INT, first_seq LONG, last_seq LONG, first_us LONG, last_us LONG, consumer LONG"
+    "topic STRING, broker STRING, producer STRING, kind INT, first_seq LONG, last_seq LONG, first_us LONG, "
+    "last_us LONG, consumer LONG, first_ledger LONG, last_ledger LONG"
 )
 _ARROW: Final = arrow_schema(_STRETCHES)
 _FOUND: Final = "topic STRING, recorders STRING, way_out STRING"
@@ -56,8 +57,10 @@ def recorders_in(batches: DataFrame, named: Named, skew_us: int) -> dict[str, Re
     for row in sorted(parts.groupBy("topic").applyInPandas(_finder(skew_us), _FOUND).collect()):
         if row["way_out"] is not None:
             raise TraceError(row["recorders"], row["way_out"])
-        names, terms = json.loads(row["recorders"])
-        found[row["topic"]] = Recorders(tuple(names), tuple(Term(*term) for term in terms))
+        names, terms, apart = json.loads(row["recorders"])
+        found[row["topic"]] = Recorders(
+            tuple(names), tuple(Term(*term) for term in terms), tuple(Apart(*transfer) for transfer in apart)
+        )
     return found
 
 

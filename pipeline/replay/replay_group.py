@@ -31,6 +31,7 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial, weigh_selector
 from dispatch_audit.pipeline.replay.verdicts.all_rules import findings_by_rule
+from dispatch_audit.pipeline.replay.verdicts.clocks_apart import clocks_apart
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.mixed_batches import mixed_key_batches
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
@@ -150,6 +151,7 @@ def _replayed(
     findings = [
         *findings_by_rule(context, findings_per_rule_max),
         mixed_key_batches(producers, recorders),
+        *clocks_apart(context),
         *client_findings(context),
     ]
     held = Counter[About]()

@@ -37,6 +37,17 @@ def _owner(broker: str, now_us: int, entry_id: int, kind: str) -> list[dict[str,
     return [{"seq": n, "ts_us": now_us + n * 50_000, **row} for n, row in enumerate(rows, start=1)]
 
 
+def _hours_apart(folder: Path) -> Path:
+    """A trace of two owners of which the second has a clock an hour ahead, by the stamps of one producer."""
+    logs = [_owner("a", 10 * _S, 0, "jsonl"), _owner("b", 20 * _S, 1, "jsonl")]
+    for log, ahead_us in zip(logs, (0, 3_600 * _S), strict=True):
+        for row in log:
+            if row["event"] == "publish":
+                row |= {"producer_name": "p", "publish_time_ms": row["ts_us"] // 1_000}
+            row["ts_us"] += ahead_us
+    return _written(folder, "jsonl", *logs)
+
+
 def _written(folder: Path, kind: str, *logs: Sequence[Mapping[str, Any]]) -> Path:
     folder.mkdir()
     (folder / "trace.json").write_text(json.dumps(MANIFEST))
@@ -102,6 +113,14 @@ def test_each_violation_is_found_once_and_named_by_its_recorder_on_spark(run_cli
     assert (code, err) == (1, "")
     assert json.loads(text)["traces"][0]["engine"].startswith("Spark ")
     _assert_found_once(tmp_path / "out", rows)
+
+
+def test_clocks_that_are_an_hour_apart_are_named_once(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
+    done = run_embedded("audit", _hours_apart(tmp_path / "trace"), *_options(tmp_path))
+    assert done.stdout.count("the clock of b is about 3,600 s ahead of that of a") == 1
+    (coverage,) = tables_of(None, parse_target(str(tmp_path / "out"))).query("coverage", "*")
+    assert (coverage["order_verdict"], coverage["progress"]) == ("broken", "not_provable")
+    assert coverage["missing"] == ["clocks"]
 
 
 def test_windows_and_two_owners_at_one_time_are_refused(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:

@@ -79,7 +79,10 @@ NO_RATES: Final = {
 }
 _TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(COLUMNS, pa.string()),
-    **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),
+    **dict.fromkeys(
+        ("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "publish_time_ms", "deliver_at_ms", "consumer"),
+        pa.int64(),
+    ),
     "batch_size": pa.int32(),
     "redelivery_count": pa.int32(),
     "permits": pa.int32(),

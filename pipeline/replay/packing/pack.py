@@ -48,6 +48,7 @@ COLUMNS = (
     "batch_keys",
     "permits",
     "producer_name",
+    "publish_time_ms",
     "sequence_id",
     "deliver_at_ms",
     "transaction",

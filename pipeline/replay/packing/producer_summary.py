@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Column
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.trace.arrow_columns import integers, numbered, places
 
 # Mixed batches that are shown; their number is counted.
@@ -37,6 +38,8 @@ class SentByProducer(NamedTuple):
         chunked: entries with the sequence id of the producer's entry before.
         first: seq and sequence id (None: not recorded) of the first entry.
         last: seq and sequence id of the last entry.
+        late_us: the least time from the producer's stamp on an entry to its row, by their two clocks; None: not known,
+            or not needed, because the rows name no recorder.
     """
 
     producer: str | None
@@ -49,13 +52,15 @@ class SentByProducer(NamedTuple):
     chunked: int
     first: tuple[int, int | None]
     last: tuple[int, int | None]
+    late_us: int | None = None
 
     def followed_by(self, other: "SentByProducer") -> "SentByProducer":
         """Both together; `other` was sent later."""
         sums = (count + more for count, more in zip(self[1:7], other[1:7], strict=True))
         continued = self.last[1] is not None and self.last[1] == other.first[1]
         chunked = self.chunked + other.chunked + continued
-        return SentByProducer._make((self.producer, *sums, chunked, self.first, other.last))
+        late_us = min((late for late in (self.late_us, other.late_us) if late is not None), default=None)
+        return SentByProducer._make((self.producer, *sums, chunked, self.first, other.last, late_us))
 
 
 @checkpointed("mixed_batch")
@@ -143,13 +148,24 @@ def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp])
         for bounds in (starts, lasts)
     ]
     entries = (lasts - starts + 1).tolist()
+    late_us = _late_us(batch, ordered, starts)
     part_of, producer = np.divmod(sender[starts], len(names))
     producers = [names[number] for number in producer.tolist()]
     sent: dict[int, list[SentByProducer]] = {}
-    for number, *values in zip(part_of.tolist(), producers, entries, *sums, *ends, strict=True):
+    for number, *values in zip(part_of.tolist(), producers, entries, *sums, *ends, late_us, strict=True):
         sent.setdefault(number, []).append(SentByProducer._make(values))
     shown = _mixed_batches(batch, rows[mixed[rows]], part[mixed[rows]])
     return {number: Published(tuple(of_part), shown.get(number, ())) for number, of_part in sent.items()}
+
+
+def _late_us(batch: pa.RecordBatch, rows: Column, starts: NDArray[np.intp]) -> list[int | None]:
+    """`SentByProducer.late_us` of each producer, given the rows of its entries and where they start."""
+    stamped = batch.column("publish_time_ms")
+    if stamped.null_count == len(stamped) or batch.column("broker").null_count == len(stamped):
+        return [None] * starts.size
+    stamps = integers(stamped)[rows]
+    late_us = np.where(stamps >= 0, integers(batch.column("ts_us"))[rows] - stamps * 1_000, NEVER)
+    return [None if late == NEVER else late for late in np.minimum.reduceat(late_us, starts).tolist()]
 
 
 def _mixed_batches(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp]) -> dict[int, tuple[MixedBatch, ...]]:

@@ -1,14 +1,17 @@
 """Finds the terms in which each recorder's broker owned a topic, from the rows that only an owner writes.
 
 Only the owner of a topic publishes, dispatches, creates consumers and takes snapshots. Rows of one recorder are ordered
-by `seq`, the terms of several by time, and nothing else is compared between recorders. Other rows belong to the term
-before them, such as acks in flight that come after the transfer. But joins that begin at about the end of the other
-recorder's term belong to the next term.
+by `seq`, the terms of several by time. Other rows belong to the term before them, such as acks in flight that come
+after the transfer. But joins that begin at about the end of the other recorder's term belong to the next term.
+
+Times of two clocks are compared as far as the trace shows that these agree. Ledgers ascend from owner to owner. A
+producer stamps what it publishes with its own clock: if the rows of two recorders are behind its stamps by other times,
+their clocks are apart (`apart`).
 
 Source: TRACE_FORMAT, "Several recorders"; contract 5.10.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -21,12 +24,18 @@ from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Apart, Recorders, Term
 from dispatch_audit.pipeline.utc import moment
 
 _WAY_OUT: Final = (
     "synchronize the clocks of the brokers or raise trace.recorder_skew_ms; or audit the log of each recorder by itself"
 )
+
+_NAMELESS: Final = "one without a name"
+# In the names of producers that copy from another cluster (`AbstractReplicator`), with the stamps of whoever published.
+_REPLICATES: Final = "-->"
+# A client gives up what it could not send within `sendTimeout`, 30 s by default, so stamps are no older than that.
+_HELD_US_MAX: Final = 30_000_000
 
 
 class OwnershipSign(IntEnum):
@@ -37,6 +46,7 @@ class OwnershipSign(IntEnum):
     SENDS = 2  # only an owner writes them, after a consumer has joined
     JOINED = 3  # only an owner writes them: a consumer was created
     ARRIVES = 4  # a consumer asks for the topic, or a reset: at the next owner, or refused
+    STAMPED = 5  # how late the rows of a producer's entries are by its stamps, in place of times
 
 
 class Stretch(NamedTuple):
@@ -45,22 +55,28 @@ class Stretch(NamedTuple):
     Attributes:
         topic: the topic of the rows.
         broker: the name of the recorder, "" if it has none.
+        producer: of `STAMPED`: whose stamps.
         kind: an `OwnershipSign`.
         first_seq: the lowest seq.
         last_seq: the highest seq.
         first_us: the lowest wall clock.
         last_us: the highest wall clock.
         consumer: the highest number of a consumer; -1: none.
+        first_ledger: the lowest ledger that was published to; `NEVER`: none.
+        last_ledger: the highest; -1: none.
     """
 
     topic: str
     broker: str
+    producer: str
     kind: int
     first_seq: int
     last_seq: int
     first_us: int
     last_us: int
     consumer: int
+    first_ledger: int
+    last_ledger: int
 
 
 def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
@@ -75,8 +91,20 @@ def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
     if not events.rows:
         return []
     kind = _kinds(events)
-    seq, ts_us, consumer = (events.column(name) for name in ("seq", "ts_us", "consumer"))
-    found: list[Stretch] = []
+    code, seq, ts_us, consumer, ledger = (
+        events.column(name) for name in ("code", "seq", "ts_us", "consumer", "ledger")
+    )
+    published = np.isin(code, (Code.PUBLISH, Code.PUBLISH_DELAYED))
+    first_ledger, last_ledger = np.where(published, ledger, NEVER), np.where(published, ledger, -1)
+    broker = packed.broker or ""
+    found = [
+        Stretch(
+            *(packed.topic, broker, sent.producer),
+            *(OwnershipSign.STAMPED, -1, -1, sent.late_us, sent.late_us, -1, NEVER, -1),
+        )
+        for sent in packed.published.sent
+        if sent.late_us is not None and sent.producer is not None and _REPLICATES not in sent.producer
+    ]
     for kinds, gap_us in ((kind * 0, None), (kind, skew_us)):
         order = np.lexsort((seq, kinds))
         order = order[kinds[order] > OwnershipSign.ANY] if gap_us is not None else order
@@ -94,9 +122,11 @@ def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
             np.minimum.reduceat(ts_us[order], starts),
             np.maximum.reduceat(ts_us[order], starts),
             np.maximum.reduceat(consumer[order], starts),
+            np.minimum.reduceat(first_ledger[order], starts),
+            np.maximum.reduceat(last_ledger[order], starts),
             strict=True,
         )
-        found += [Stretch(packed.topic, packed.broker or "", *map(int, of_stretch)) for of_stretch in bounds]
+        found += [Stretch(packed.topic, broker, "", *map(int, of_stretch)) for of_stretch in bounds]
     return found
 
 
@@ -170,7 +200,23 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
         raise TraceError(
             f"{topic}: the seqs or consumer numbers of its recorders are too large to be combined", _WAY_OUT
         )
-    return Recorders(tuple(name or None for name in names), tuple(terms))
+    spoken = tuple(name or None for name in names)
+    return Recorders(spoken, tuple(terms), tuple(_apart(parts, names, terms, skew_us)))
+
+
+def _apart(parts: Sequence[Stretch], names: Sequence[str], terms: Sequence[Term], skew_us: int) -> Iterator[Apart]:
+    """The transfers between recorders whose clocks are apart by the stamps of every producer that both know."""
+    late: dict[str, dict[str, int]] = {name: {} for name in names}
+    for part in parts:
+        if part.kind == OwnershipSign.STAMPED:
+            of = late[part.broker]
+            of[part.producer] = min(part.first_us, of.get(part.producer, NEVER))
+    for before, term in pairwise(terms):
+        one, other = late[names[before.recorder]], late[names[term.recorder]]
+        by = {name: other[name] - one[name] for name in sorted(one.keys() & other.keys())}
+        least = min(by, key=lambda name: abs(by[name]), default=None)
+        if least is not None and abs(by[least]) > skew_us + _HELD_US_MAX:
+            yield Apart(term.first, before.last + 1, by[least], least)
 
 
 def _joined(*parts: Stretch) -> Stretch:
@@ -181,6 +227,8 @@ def _joined(*parts: Stretch) -> Stretch:
         first_us=min(part.first_us for part in parts),
         last_us=max(part.last_us for part in parts),
         consumer=max(part.consumer for part in parts),
+        first_ledger=min(part.first_ledger for part in parts),
+        last_ledger=max(part.last_ledger for part in parts),
     )
 
 
@@ -202,6 +250,13 @@ def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[Stretch]:
     for run, following in pairwise(runs):
         if run.last_us > following.first_us + skew_us:
             raise _overlap(topic, run.broker, following.broker, following.first_us, run.last_us)
+        if run.last_ledger > following.first_ledger:
+            one, other = run.broker or _NAMELESS, following.broker or _NAMELESS
+            raise TraceError(
+                f"{topic}: the rows of the recorder {other} come after those of {one} by their clocks, and before them "
+                f"by their ledgers ({following.first_ledger} and {run.last_ledger})",
+                _WAY_OUT,
+            )
     return runs
 
 
@@ -235,7 +290,7 @@ def _with_arrivals(topic: str, parts: Sequence[Stretch], runs: Sequence[Stretch]
 
 
 def _overlap(topic: str, broker: str, other: str, since_us: int, until_us: int) -> TraceError:
-    names = " and ".join(name or "one without a name" for name in sorted((broker, other)))
+    names = " and ".join(name or _NAMELESS for name in sorted((broker, other)))
     return TraceError(
         f"{topic}: the recorders {names} both wrote as its owner between {moment(since_us)} and {moment(until_us)} UTC",
         _WAY_OUT,

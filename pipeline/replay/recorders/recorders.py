@@ -57,16 +57,34 @@ class Term(NamedTuple):
         return min(max(self.first_seq + place - self.first, self.first_seq), self.last_seq)
 
 
+class Apart(NamedTuple):
+    """A transfer between two brokers whose clocks are apart, so that times before and after it cannot be compared.
+
+    Attributes:
+        place: the first place of the later term.
+        begins: the first place after the former one, from which on times are those of the later owner.
+        ahead_us: by how much the clock of its broker is ahead of that of the former owner; negative: behind.
+        producer: by whose stamps, least of all producers.
+    """
+
+    place: int
+    begins: int
+    ahead_us: int
+    producer: str
+
+
 class Recorders(NamedTuple):
     """The recorders of one topic.
 
     Attributes:
         names: the names of its recorders; None: the rows name none. There are several only if there are terms.
         terms: in the order of time; none if there is one recorder: then seqs and numbers are the trace's own.
+        apart: the transfers between clocks that are apart, in order.
     """
 
     names: tuple[str | None, ...] = (None,)
     terms: tuple[Term, ...] = ()
+    apart: tuple[Apart, ...] = ()
 
     def wrote(self, broker: str | None) -> bool:
         """Whether rows with this name of a recorder may belong to one of these; rows without a name may to any."""
@@ -100,6 +118,13 @@ class Recorders(NamedTuple):
     def seq(self, place: int) -> int:
         """The recorder's own seq of the row at a place."""
         return self.term_of(place).seq(int(place)) if self.terms else int(place)
+
+    def spoken_clocks(self, apart: Apart) -> str:
+        """That the clocks of two brokers are apart, as a clause."""
+        term = self.term_of(apart.place)
+        one, other = (_spoken(self.names[of.recorder]) for of in (self.terms[self.terms.index(term) - 1], term))
+        way = "ahead of" if apart.ahead_us > 0 else "behind"
+        return f"the clock of {other} is about {abs(apart.ahead_us) / 1e6:,.0f} s {way} that of {one}"
 
     def place(self, broker: str | None, seq: int) -> int:
         """The place of a recorder's row in the order of the topic."""

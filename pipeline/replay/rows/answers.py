@@ -46,10 +46,12 @@ def answers(
     waits_unseen = _waits_unseen(found, counted, unjudged)
     if sampled and not waits_unseen:
         waits_unseen = ["other_hashes"]
-    by_kind = _without_progress(found)
+    by_kind = _without_progress(context.reported_waits)
     held_up, expected = (max(by_kind[kind], key=_seconds, default=None) for kind in (False, True))
     if found.clock.back_from_seq is not None:
         waits_unseen, held_up, expected = ["clock"], None, None
+    elif context.recorders.apart and not waits_unseen:
+        waits_unseen = ["clocks"]
     blamed = NOBODY if held_up is None else held_up.blocking
     stuck = {severity for f in findings if f.rule in STUCK for severity, number in f.counts.items() if number}
     order = {
@@ -83,7 +85,7 @@ def need_a_look(found: ReplayResult, findings: Iterable[RuleFindings]) -> Counte
     for of_rule in findings:
         number[RULES[of_rule.rule].about] += sum(of_rule.counts.get(severity, 0) for severity in NEED_A_LOOK)
     # Waits that are findings are already counted.
-    number["progress"] += sum(not is_finding(wait) for wait in _without_progress(found)[False])
+    number["progress"] += sum(not is_finding(wait) for wait in _without_progress(found.reported_waits)[False])
     return number
 
 
@@ -138,10 +140,10 @@ def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Mis
     return missing
 
 
-def _without_progress(found: ReplayResult) -> dict[bool, list[Blocked]]:
+def _without_progress(waits: Iterable[Blocked]) -> dict[bool, list[Blocked]]:
     """The intervals without progress for any consumer, by whether their cause is expected."""
     by_kind: dict[bool, list[Blocked]] = {False: [], True: []}
-    for interval in found.reported_waits:
+    for interval in waits:
         if interval.scope == "subscription":
             by_kind[is_expected(interval.cause, interval.detail.get("consumers"))].append(interval)
     return by_kind

@@ -49,9 +49,9 @@ _HASHES_MAX = 5
 
 def blocking(context: FindingContext) -> Rows:
     """A row for each interval in which entries waited, in the order of their beginnings."""
-    found, names = context.found, context.names
-    rows = [_row(interval, _explanation(interval, names), names) for interval in found.reported_waits]
-    for episode in plain(found.reported_waits_for_draining, KernelEpisode):
+    names = context.names
+    rows = [_row(interval, _explanation(interval, names), names) for interval in context.reported_waits]
+    for episode in plain(context.found.reported_waits_for_draining, KernelEpisode):
         waited = _waited_for_draining(episode)
         rows.append(_row(waited, _drained(waited, episode.held_at_start, names), names))
     return sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))

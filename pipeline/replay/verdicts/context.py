@@ -10,6 +10,7 @@ import numpy as np
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
@@ -60,6 +61,7 @@ class FindingContext:
     Attributes:
         found: the result of the replay.
         config: the configuration of the replay.
+        recorders: those of its topic.
         names: the names of consumers and rows in texts.
         numbers: the trace's number of each consumer, by its index in findings and episodes.
         stays: the join and the leave of each consumer, by the trace's number.
@@ -73,6 +75,7 @@ class FindingContext:
     def __init__(self, found: ReplayResult, config: ReplayConfig, recorders: Recorders = ONE) -> None:
         self.found = found
         self.config = config
+        self.recorders = recorders
         self.names = Names(found, recorders)
         self.numbers = found.dispatcher.consumers.numbers
         self.stays = found.membership.stays
@@ -82,6 +85,19 @@ class FindingContext:
         self.skew_us = config.skew_us
         self.release = config.release
         self._bugs = bugs_by_symptom(config.release, config.profile.dispatcher)
+
+    @cached_property
+    def reported_waits(self) -> list[Blocked]:
+        """The intervals that the window reports, but for those whose length is not known."""
+        return [wait for wait in self.found.reported_waits if self._by_one_clock(wait)]
+
+    @cached_property
+    def reported_stalls(self) -> list[Blocked]:
+        """Those that are findings."""
+        return [stall for stall in self.found.reported_stalls if self._by_one_clock(stall)]
+
+    def _by_one_clock(self, wait: Blocked) -> bool:
+        return not any(wait.span.from_seq < apart.begins <= wait.span.to_seq for apart in self.recorders.apart)
 
     def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
         """The bugs with these symptoms that this broker can have (ids of `conf/known_bugs.toml`), in their order."""

@@ -40,7 +40,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
     for rule, checked in checks.items():
         findings = [_of_hash(s, context) for s in starved if _rule(s.kind, context) == rule]
         if rule == "stalled":
-            findings += stalls(context) + growths(context) + cut_off(context, found.reported_stalls)
+            findings += stalls(context) + growths(context) + cut_off(context, context.reported_stalls)
         by_rule.append(RuleFindings(rule, checked, severities(findings) + _beyond(rule, context), findings))
     return by_rule
 

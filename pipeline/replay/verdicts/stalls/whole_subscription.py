@@ -53,7 +53,7 @@ _OF_BUGS: Final[Mapping[str, Symptom]] = {
 
 def stalls(context: FindingContext) -> list[JudgedFinding]:
     """The standstills of the whole subscription that the window reports, a finding each."""
-    found = context.found.reported_stalls
+    found = context.reported_stalls
     proven = (kind_of(stall).provable and not _doubt(stall, context) for stall in found)
     return [_finding(standstill, context) for standstill in standstills(zip(found, proven, strict=True))]
 
