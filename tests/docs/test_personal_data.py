@@ -24,7 +24,7 @@ NUMBERS_AND_WORDS = {
     *re.findall(
         r"\w+",
         """
-    event phase reason priority seq seq_begin seq_end ledger_id entry_id batch_size batch_index size_bytes
+    share salt event phase reason priority seq seq_begin seq_end ledger_id entry_id batch_size batch_index size_bytes
     consumer consumer_id consumers redelivery_count ack_set ack_type positions permits ranges start end
     key_shared_mode allow_out_of_order allow_out_of_order_delivery entry_bucket_dispatch dropped dropped_events snapshot
     in_order available_permits avg_messages_per_entry unacked_messages

@@ -111,7 +111,7 @@ def documented() -> set[str]:
 
 def test_the_page_names_the_settings_that_the_recorder_reads() -> None:
     source = (RECORDER / "src/main/java/dispatchaudit/recorder/Settings.java").read_text()
-    read = re.findall(r'reader\.(?:text|flag|number|pattern|columns)\("(\w+)"', source)
+    read = re.findall(r'reader\.(?:text|flag|number|oneIn|pattern|columns)\("(\w+)"', source)
     assert documented() == {f"{PREFIX}{name}" for name in read}
 
 

@@ -1,11 +1,14 @@
 """A sample has its share of the hashes, whichever they are, and the same ones in every process and language."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 HASHES = np.arange(65_536)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("one_in", [2, 8, 64, 1000])
@@ -40,6 +43,13 @@ def test_all_hashes_are_a_sample_of_one_in_one() -> None:
 def test_the_hashes_of_a_salt_never_change() -> None:
     """Recorders in other languages choose the same: `docs/TRACE_FORMAT.md` has these numbers."""
     assert np.flatnonzero(HashSample(64, "orders").has(HASHES))[:5].tolist() == [19, 46, 127, 138, 160]
+
+
+def test_the_recorder_chooses_the_same_hashes() -> None:
+    """The recorder's `HashSampleTest` reads the same file."""
+    lines = (ROOT / "recorder/src/test/resources/hash-samples.csv").read_text(encoding="utf-8").splitlines()
+    for one_in, salt, sticky_hash, chosen in (line.split(",") for line in lines[1:]):
+        assert HashSample(int(one_in), salt).has(np.array([int(sticky_hash)])).all() == (chosen == "true")
 
 
 @pytest.mark.parametrize(("hit", "one_in", "found"), [(1, 8, 0.13), (10, 8, 0.74), (10, 64, 0.15), (100, 64, 0.79)])

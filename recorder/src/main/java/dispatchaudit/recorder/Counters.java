@@ -22,6 +22,11 @@ final class Counters implements PrometheusRawMetricsProvider {
         this.drops = drops;
     }
 
+    /** How many rows wait for the writer. */
+    int waiting() {
+        return queue.size();
+    }
+
     @Override
     public void generate(SimpleTextOutputStream out) {
         metric(out, "rows_written_total", "counter", rowsWritten.sum());
@@ -33,7 +38,7 @@ final class Counters implements PrometheusRawMetricsProvider {
         metric(out, "write_errors_total", "counter", writeErrors.sum());
         metric(out, "hook_errors_total", "counter", hookErrors.sum());
         metric(out, "snapshots_total", "counter", snapshots.sum());
-        metric(out, "queue_rows", "gauge", queue.size());
+        metric(out, "queue_rows", "gauge", waiting());
         metric(out, "queue_capacity_rows", "gauge", queue.capacity());
     }
 

@@ -165,7 +165,6 @@ final class Keys {
         if (BrokerFeatures.ROUTES_BY_WHOLE_HASH) {
             return murmur;
         }
-        int hash = murmur % (hashesTo - hashesFrom + 1) + hashesFrom;
-        return hash == 0 ? 1 : hash;
+        return HashSample.folded(murmur, hashesFrom, hashesTo);
     }
 }

@@ -40,6 +40,9 @@ final class Manifest {
         if (recording.digests()) {
             fields.put("key_digest_hours", recording.digestHours());
         }
+        if (recording.sampleOneIn() > 1) {
+            fields.putObject("sample").put("share", "1/" + recording.sampleOneIn()).put("salt", recording.sampleSalt());
+        }
         fields.put("note", "recorded by " + recorder);
     }
 

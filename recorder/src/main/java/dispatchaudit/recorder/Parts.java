@@ -44,7 +44,8 @@ record Parts(String name, Counters counters, Traffic traffic, RedeliverRequests 
         snapshots.start();
         Heartbeat heartbeat = new Heartbeat(recording, consumers, snapshots);
         heartbeat.start();
-        Traffic traffic = new Traffic(recording, consumers);
+        Traffic traffic = new Traffic(recording, consumers,
+                new HashSample(settings.sampleOneIn(), settings.sampleSalt(), ringTo(configuration)));
         return new Parts(name, counters, traffic, new RedeliverRequests(recording, traffic, counters),
                 new Membership(recording, consumers, snapshots), resets, snapshots, heartbeat, writer);
     }
@@ -52,10 +53,13 @@ record Parts(String name, Counters counters, Traffic traffic, RedeliverRequests 
     private static Keys digests(Settings settings, ServiceConfiguration configuration)
             throws IOException, GeneralSecurityException {
         boolean ring = configuration.isSubscriptionKeySharedUseConsistentHashing();
-        boolean classic = Boolean.TRUE.equals(BrokerFeatures.USES_CLASSIC.of(configuration));
         // Contract 1.3: the range of hashes of the selector for AUTO_SPLIT.
         return Keys.digests(settings.digestSecret(), settings.digestHours(), ring ? 1 : 0,
-                ring && classic ? Integer.MAX_VALUE - 1 : 65_535);
+                ring ? ringTo(configuration) : 65_535);
+    }
+
+    private static int ringTo(ServiceConfiguration configuration) {
+        return Boolean.TRUE.equals(BrokerFeatures.USES_CLASSIC.of(configuration)) ? Integer.MAX_VALUE - 1 : 65_535;
     }
 
     private static boolean isInBundle(PulsarService pulsar, String topic, String range) {

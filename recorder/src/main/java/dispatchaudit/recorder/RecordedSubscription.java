@@ -36,6 +36,7 @@ final class RecordedSubscription {
 
     private final Group group;
     private final WeakReference<PersistentSubscription> subscription;
+    private final OtherEntries others = new OtherEntries();
     private volatile WeakReference<Dispatcher> dispatcher = new WeakReference<>(null);
     private final AtomicReference<Reset> reset = new AtomicReference<>();
     /** Consumers with a row that says that they joined, and none that says that they leave. */
@@ -95,6 +96,11 @@ final class RecordedSubscription {
     int hashOf(byte[] key) {
         Dispatcher known = dispatcher.get();
         return known == null ? -1 : BrokerFeatures.hashOf(known, key);
+    }
+
+    /** The entries whose rows are not recorded, because their hashes are not of the sample. */
+    OtherEntries others() {
+        return others;
     }
 
     void joins(RecordedConsumer consumer) {

@@ -20,6 +20,8 @@ import java.util.regex.PatternSyntaxException;
  * @param digestSecret file with the secret of the digests; null: a random one of this start of the broker
  * @param digestHours how long digests have one secret; 0: always
  * @param leftOut columns that are not recorded
+ * @param sampleOneIn of so many sticky hashes one is recorded
+ * @param sampleSalt chooses which
  * @param snapshotMs a snapshot of each subscription after so many milliseconds; 0: only after joins, leaves and resets
  * @param queueRows how many rows may wait for the writer
  * @param reservedRows how many of these places only joins, leaves, resets and snapshots may take
@@ -31,7 +33,7 @@ import java.util.regex.PatternSyntaxException;
  */
 record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsExcluded, Pattern subscriptions,
                 Pattern subscriptionsExcluded, boolean digests, Path digestSecret, int digestHours, Set<String> leftOut,
-                int snapshotMs, int queueRows, int reservedRows, int flushMs, long fileBytes, int fileSeconds, long diskBytes, int compression) {
+                int sampleOneIn, String sampleSalt, int snapshotMs, int queueRows, int reservedRows, int flushMs, long fileBytes, int fileSeconds, long diskBytes, int compression) {
     static final String PREFIX = "dispatchAuditRecorder";
     static final String ADDRESS = "address";
     static final String PRODUCER_NAME = "producer_name";
@@ -74,6 +76,8 @@ record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsE
                 secret.isEmpty() ? null : Path.of(secret),
                 (int) reader.number("KeySecretHours", 24, 0, 24 * 366),
                 leftOut,
+                reader.oneIn("Sample"),
+                reader.text("SampleSalt", ""),
                 (int) reader.number("SnapshotMs", 1_000, 0, 3_600_000),
                 (int) reader.number("QueueRows", 131_072, 1_024, 16_777_216),
                 (int) reader.number("ReservedRows", 8_192, 1, 16_777_216),
@@ -100,7 +104,7 @@ record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsE
                 + " subscriptions=" + subscriptions + " subscriptionsExcluded=" + subscriptionsExcluded
                 + " keys=" + (digests ? "digest, of " + (digestSecret == null ? "a random secret" : digestSecret)
                 + " and " + (digestHours == 0 ? "for ever" : digestHours + " hours") : "plain")
-                + " leftOut=" + leftOut + " snapshotMs=" + snapshotMs
+                + " leftOut=" + leftOut + " sample=1/" + sampleOneIn + " snapshotMs=" + snapshotMs
                 + " queueRows=" + queueRows + " reservedRows=" + reservedRows + " flushMs=" + flushMs
                 + " fileBytes=" + fileBytes + " fileSeconds=" + fileSeconds + " diskBytes=" + diskBytes;
     }
@@ -139,6 +143,15 @@ record Settings(boolean enabled, Path directory, Pattern topics, Pattern topicsE
                 // Said below.
             }
             throw new WrongSetting(PREFIX + name + " is " + value + ", but is a number from " + least + " to " + most);
+        }
+
+        /** A share such as 1/64. */
+        int oneIn(String name) throws WrongSetting {
+            String value = text(name, "1/1");
+            if (!value.matches("1/[1-9][0-9]{0,6}")) {
+                throw new WrongSetting(PREFIX + name + " is " + value + ", but is one in so many, such as 1/64");
+            }
+            return Integer.parseInt(value.substring(2));
         }
 
         Pattern pattern(String name, String otherwise) throws WrongSetting {

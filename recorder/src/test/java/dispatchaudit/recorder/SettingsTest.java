@@ -37,6 +37,8 @@ class SettingsTest {
         "KeySecretHours, -1, but is a number from 0",
         "LeaveOut, 'address, consumer_name', has consumer_name",
         "LeaveOut, producer_name, set dispatchAuditRecorderKeys=digest",
+        "Sample, 1/0, 'is one in so many, such as 1/64'",
+        "Sample, 0.01, 'is one in so many, such as 1/64'",
         "Enabled, yes, may be true or false",
         "ReservedRows, 131072, may be half of dispatchAuditRecorderQueueRows",
         "FileBytes, 10737418240, may be half of dispatchAuditRecorderDiskBytes",

@@ -40,7 +40,6 @@ public final class WriterBenchmark {
     private static final String[] HOOKS = {"publish begins", "published", "dispatch starts", "dispatched", "ack starts", "acked"};
     private static final int CONSUMERS = 4;
     private static final int KEYS = 500;
-    private static final int ROWS_OF_A_MESSAGE = 5;
     /** As many entries as a broker reads at once. */
     private static final int BURST = 100;
 
@@ -51,7 +50,6 @@ public final class WriterBenchmark {
     private final long[] hookBytes;
     private final long[] writerNs;
     private final long[] writerBytes;
-    private long rows;
 
     private WriterBenchmark(Parts parts, Producer producer, List<Consumer> consumers, int rounds) {
         this.parts = parts;
@@ -220,7 +218,6 @@ public final class WriterBenchmark {
         for (int hook = 0; hook < HOOKS.length; hook++) {
             hookNs[hook][round] += ns[hook + 1] - ns[hook];
         }
-        rows += ROWS_OF_A_MESSAGE * BURST;
         for (Message message : burst) {
             message.headersAndPayload().release();
             message.entry().release();
@@ -229,7 +226,7 @@ public final class WriterBenchmark {
 
     /** The queue has places for more rows than this leaves in it, so none is dropped. */
     private void waitForWriter(int rowsLeft) throws InterruptedException {
-        while (rows - parts.counters().rowsWritten.sum() > rowsLeft) {
+        while (parts.counters().waiting() > rowsLeft) {
             Thread.sleep(1);
         }
     }
