@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, Severity
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
