@@ -35,6 +35,7 @@ from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.through_spark.spark_staging import SparkStaging
 from dispatch_audit.pipeline.trace import Survey, Trace, open_traces, survey
+from dispatch_audit.pipeline.trace.side_by_side import put_together
 from dispatch_audit.pipeline.trace.workers.tasks import evaluated
 
 _STAGED = "convert"
@@ -47,7 +48,7 @@ def opened_trace(request: ConvertRequest) -> Trace:
         UsageError: there are several, or one does not exist.
         TraceError: it cannot be opened.
     """
-    traces = open_traces(request.paths, request.profile)
+    traces = put_together(open_traces(request.paths, request.profile))
     if len(traces) > 1:
         raise UsageError(f"these are {len(traces)} traces: {traces[0].path}, ...", "convert them one by one")
     return traces[0]

@@ -5,6 +5,7 @@ FOLDER/events/topic=.../*.parquet      with `_delta_log` beside the topics if it
 FOLDER/quarantine/                     the refused rows, if there are any
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -134,11 +135,17 @@ def _of_quarantine(file: Path, rows: int) -> TopicFile:
 
 
 def copy_manifest(trace: Trace, folder: Path) -> bool:
-    """Copies `trace.json` as it is; returns whether there is one."""
+    """Copies `trace.json` as it is, or what the starts of a broker have in common; returns whether there is one."""
     manifest = any_path(trace.path) / FILE_NAME
-    if not manifest.is_file():
+    if manifest.is_file():
+        (folder / FILE_NAME).write_bytes(manifest.read_bytes())
+        return True
+    first = trace.logs[0].place
+    if first is None or not (first.parent / FILE_NAME).is_file():
         return False
-    (folder / FILE_NAME).write_bytes(manifest.read_bytes())
+    claims = json.loads((first.parent / FILE_NAME).read_text(encoding="utf-8"))
+    claims["complete_from_start"] = trace.manifest.complete_from_start
+    (folder / FILE_NAME).write_text(json.dumps(claims, indent=1) + "\n")
     return True
 
 

@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.simulate.work import DescribedPartition, RecordedSu
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription, read_description
 from dispatch_audit.pipeline.simulate.workload.from_trace import not_simulated
 from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.trace.side_by_side import put_together
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,7 @@ def opened(source: str) -> Source:
         description = read_description(Path(source))
         refuse_settings(description.broker.settings, f"{source}: broker.settings: ")
         return description
-    traces = open_traces([source])
+    traces = put_together(open_traces([source]))
     if len(traces) != 1:
         raise UsageError(f"{source} has {len(traces)} traces", "name one of them")
     (trace,) = traces

@@ -29,6 +29,7 @@ from dispatch_audit.pipeline.validation import validate
 
 PROGRAM = Path(sys.executable).with_name("dispatch-audit")
 SAMPLE = "join-leave-4.0.8"
+RESTARTED = Path(__file__).resolve().parents[1] / "data/recorder/broker-restart-4.2.4"
 # The key of a run is made of the paths of its trace.
 OTHER_PATHS = {"run_key", "inputs"}
 CIRCUMSTANCES = {"started_at", "started_at_us", "ended_at", "ended_at_us", "stages", "engine"}
@@ -99,6 +100,19 @@ def test_an_audit_of_the_converted_trace_gives_the_same_rows(
     manifest = SAMPLES / SAMPLE / "trace.json"
     assert (tmp_path / "logs" / "trace.json").read_bytes() == manifest.read_bytes()
     assert (tmp_path / "logs" / "events" / "_delta_log").is_dir() == (form == "delta")
+
+
+def test_the_starts_of_a_broker_become_one_trace(run: Run, converted: Converted, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    shutil.copytree(RESTARTED, starts)
+    # Of the last one the beginning is missing: what the first one claims does not hold of all.
+    last = max(starts.iterdir()) / "trace.json"
+    last.write_text(last.read_text().replace('"complete_from_start" : true', '"complete_from_start" : false'))
+    converted(starts, "--to", tmp_path / "logs")
+    assert not json.loads((tmp_path / "logs" / "trace.json").read_text())["complete_from_start"]
+    of_starts, of_one = audited(run, starts, tmp_path / "a"), audited(run, tmp_path / "logs", tmp_path / "b")
+    for table in TABLES:
+        assert rows_of(of_one, table) == rows_of(of_starts, table), table
 
 
 def spoilt(folder: Path, *, lines_of_log: int | None = None) -> Path:

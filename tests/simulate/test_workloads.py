@@ -1,10 +1,12 @@
 """Workloads: described in TOML, drawn, and taken from recordings."""
 
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from simulated import SETTINGS, S, audited
 
@@ -14,6 +16,7 @@ from dispatch_audit.pipeline.explain.trace_rows import subscription_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import setup_for
+from dispatch_audit.pipeline.simulate.traffic import opened
 from dispatch_audit.pipeline.simulate.workload.arrivals import arrivals_of
 from dispatch_audit.pipeline.simulate.workload.described import partition_of
 from dispatch_audit.pipeline.simulate.workload.description import (
@@ -23,7 +26,7 @@ from dispatch_audit.pipeline.simulate.workload.description import (
     read_description,
 )
 from dispatch_audit.pipeline.simulate.workload.from_trace import workload_from
-from dispatch_audit.pipeline.trace import open_traces
+from dispatch_audit.pipeline.trace import Trace, open_traces
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "conf/workloads").glob("*.toml"))
@@ -145,6 +148,33 @@ def _longest_silence(rows: pa.Table) -> tuple[float, float]:
     first_us = rows["ts_us"][0].as_py()
     begin, end = max(pairwise(found), key=lambda pair: pair[1] - pair[0])
     return (begin - first_us) / 1e6, (end - first_us) / 1e6
+
+
+def rows_of_starts() -> pa.Table:
+    trace = opened(str(ROOT / "tests/data/recorder/broker-restart-4.2.4"))
+    assert isinstance(trace, Trace)
+    return subscription_rows(trace, Group("persistent://public/default/v424_broker_restart_s1", "ks"))
+
+
+def kinds_of_actions(rows: pa.Table) -> Counter[str]:
+    workload = workload_from(rows, profile_for("4.2.4", {}), setup_for("4.2.4").timing)
+    return Counter(action.kind for action in workload.actions)
+
+
+def test_the_starts_of_a_broker_are_one_workload() -> None:
+    rows = rows_of_starts()
+    joined = {(row["broker"], row["consumer"]) for row in rows.to_pylist() if row["event"] == "join"}
+    assert len({number for _, number in joined}) < len(joined), "each start has numbers of its own"
+    kinds = kinds_of_actions(rows)
+    assert (kinds["join"], kinds["unload"]) == (len(joined), 3)
+
+
+def test_a_start_after_a_crash_finds_no_consumer() -> None:
+    rows = rows_of_starts()
+    of_stop = pc.or_(
+        pc.equal(rows["event"], "reset"), pc.fill_null(pc.equal(rows["reason"], "closed_by_broker"), False)
+    )
+    assert kinds_of_actions(rows.filter(pc.invert(of_stop)))["unload"] == 2
 
 
 def test_a_move_whose_target_no_row_has_is_refused() -> None:

@@ -37,6 +37,7 @@ COLUMNS: Final = (
     "producer_name",
     "sequence_id",
     "size_bytes",
+    "broker",
     "consumer",
     "consumer_name",
     "positions",
@@ -60,6 +61,8 @@ _UNKNOWN: Final = -1
 
 Position = tuple[int, int]
 Row = Mapping[str, Any]
+Who = tuple[str, int]
+"""A consumer: its recorder, of which each has numbers of its own, and its number."""
 
 
 @dataclass(slots=True)
@@ -149,13 +152,13 @@ def workload_from(rows: pa.Table, profile: Profile, timing: Timing) -> Partition
     )
 
 
-def _collect(rows: Sequence[Row], timing: Timing) -> tuple[dict[Position, _Entry], dict[int, _Consumer], list[Action]]:
+def _collect(rows: Sequence[Row], timing: Timing) -> tuple[dict[Position, _Entry], dict[Who, _Consumer], list[Action]]:
     entries: dict[Position, _Entry] = {}
-    consumers: dict[int, _Consumer] = {}
+    consumers: dict[Who, _Consumer] = {}
     actions: list[Action] = []
     early: dict[Position, int] = {}
     for row in rows:
-        event, starts = row["event"], row["phase"] == "start"
+        event, starts, who = row["event"], row["phase"] == "start", _who(row)
         position = (row["ledger_id"], row["entry_id"])
         if event == "publish":
             # The rows of a dispatch may come before that of the publish.
@@ -165,14 +168,16 @@ def _collect(rows: Sequence[Row], timing: Timing) -> tuple[dict[Position, _Entry
             early.setdefault(position, row["ts_us"])
             if position in entries:
                 entries[position].dispatched_us = row["ts_us"]
-            if row["consumer"] in consumers:
-                consumers[row["consumer"]].sent += 1
+            if who in consumers:
+                consumers[who].sent += 1
         elif event == "ack" and starts:
             _acknowledge(row, entries, consumers)
         elif event == "join" and row["consumer"] is not None:
+            if _crashed(row, consumers):
+                actions.append(Action(row["ts_us"], "unload"))
             _join(row, consumers)
-        elif row["consumer"] in consumers:
-            _of_consumer(row, consumers[row["consumer"]])
+        elif who in consumers:
+            _of_consumer(row, consumers[who])
         elif event == "reset" and starts:
             actions.append(Action(row["ts_us"], "unload"))
     for consumer in consumers.values():
@@ -180,8 +185,21 @@ def _collect(rows: Sequence[Row], timing: Timing) -> tuple[dict[Position, _Entry
     return entries, consumers, actions
 
 
-def _join(row: Row, consumers: dict[int, _Consumer]) -> None:
-    known = consumers.setdefault(row["consumer"], _Consumer(row["consumer_name"] or f"consumer-{row['consumer']}"))
+def _who(row: Row) -> Who:
+    return row["broker"] or "", row["consumer"]
+
+
+def _crashed(join: Row, consumers: dict[Who, _Consumer]) -> bool:
+    """Whether consumers of another broker were there until a join: that broker is gone, and no row says so."""
+    broker, _ = _who(join)
+    left = [known for (of, _), known in consumers.items() if of != broker and known.left_us is None]
+    for known in left:
+        known.left_us, known.reason = join["ts_us"], _CLOSED_BY_BROKER
+    return bool(left)
+
+
+def _join(row: Row, consumers: dict[Who, _Consumer]) -> None:
+    known = consumers.setdefault(_who(row), _Consumer(row["consumer_name"] or f"consumer-{row['consumer']}"))
     known.ranges = tuple((part["start"], part["end"]) for part in row["ranges"] or ())
     # The later of two rows: by then the consumer has joined for certain.
     known.joined_us = row["ts_us"]
@@ -201,14 +219,14 @@ def _of_consumer(row: Row, consumer: _Consumer) -> None:
         consumer.outstanding += consumer.sent - len(consumer.acked)
 
 
-def _acknowledge(row: Row, entries: dict[Position, _Entry], consumers: dict[int, _Consumer]) -> None:
+def _acknowledge(row: Row, entries: dict[Position, _Entry], consumers: dict[Who, _Consumer]) -> None:
     for named in row["positions"] or ():
         entry = entries.get((named["ledger_id"], named["entry_id"]))
         if entry is None or entry.dispatched_us is None or named["ack_set"] or entry.acked:
             continue
         entry.acked = True
-        if row["consumer"] in consumers:
-            consumers[row["consumer"]].acked.append((entry.dispatched_us, row["ts_us"], entry))
+        if _who(row) in consumers:
+            consumers[_who(row)].acked.append((entry.dispatched_us, row["ts_us"], entry))
 
 
 def _measure(consumer: _Consumer, timing: Timing) -> None:
@@ -223,7 +241,7 @@ def _measure(consumer: _Consumer, timing: Timing) -> None:
         consumer.delays_us.append(entry.service_us)
 
 
-def _plan(consumer: _Consumer, consumers: Mapping[int, _Consumer]) -> ClientPlan:
+def _plan(consumer: _Consumer, consumers: Mapping[Who, _Consumer]) -> ClientPlan:
     everybody = [delay for other in consumers.values() for delay in other.delays_us]
     delays = consumer.delays_us or everybody
     settings = ClientSettings(receiver_queue=max(consumer.receiver_queue or _RECEIVER_QUEUE, 1), ack_group_us=0)
@@ -231,7 +249,7 @@ def _plan(consumer: _Consumer, consumers: Mapping[int, _Consumer]) -> ClientPlan
     return ClientPlan(consumer.name, settings, consumer.threads, service_us, consumer.ranges or None)
 
 
-def _lives(numbers: Sequence[int], consumers: Mapping[int, _Consumer], start_us: int) -> list[Action]:
+def _lives(numbers: Sequence[Who], consumers: Mapping[Who, _Consumer], start_us: int) -> list[Action]:
     """The joins and leaves, and the hangs of consumers that were sent something and never acknowledged anything."""
     actions: list[Action] = []
     for client, number in enumerate(numbers):
