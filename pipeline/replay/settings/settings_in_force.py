@@ -117,7 +117,7 @@ ENTRY_FILTERS: Final = "entryFilterNames"
 class SettingsInForce:
     """The settings that are in force for one subscription at the point up to which its rows were replayed."""
 
-    __slots__ = ("_announced", "_defaults", "_lost", "_rates", "_said", "_start", "filtered")
+    __slots__ = ("_announced", "_defaults", "_lost", "_rates", "_said", "_start", "filters")
 
     def __init__(self, given: Mapping[str, Setting], defaults: Mapping[str, Setting]) -> None:
         """Starts with the settings of `settings_at_start`, which all subscriptions of a task share."""
@@ -127,8 +127,8 @@ class SettingsInForce:
         # What an open bracket changes; the names of several rows may overlap.
         self._announced: dict[SettingsRow, dict[str, Setting]] = {}
         self._lost = False
-        # Whether a row has named an entry filter; what a filter put off may come long after the filter is gone.
-        self.filtered = False
+        # The entry filters that a row has named last; what a filter put off may come long after the filter is gone.
+        self.filters = ""
         self._rates: tuple[DispatchRate, ...] | None = None
 
     def announce(self, row: SettingsRow) -> None:
@@ -143,7 +143,7 @@ class SettingsInForce:
             self._said.clear()
             self._lost = False
         self._said.update(self._values_of(row))
-        self.filtered |= bool(json.loads(row.values).get(ENTRY_FILTERS))
+        self.filters = json.loads(row.values).get(ENTRY_FILTERS) or self.filters
         self._rates = None
 
     def lose(self) -> None:

@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
-_IN_FORCE: Final = "entry filters are in force, which reject an entry or put it off without a row (E4)"
+_IN_FORCE: Final = "entry filters are in force ({}), which reject an entry or put it off without a row (E4)"
 _PERHAPS: Final = (
     "later entries of its hash passed it and it was never sent, as if an entry filter had rejected it (E4): no row "
     "says which filters the topic has"
@@ -35,9 +35,10 @@ _ORDER: Final = (FIRST_DELIVERY_ORDER, *OVERTAKING)
 Position = tuple[int, int]
 
 
-def in_force(context: FindingContext) -> bool:
-    """Whether the trace says that the topic has entry filters."""
-    return bool(context.config.broker.get(ENTRY_FILTERS)) or context.found.loop.in_force.filtered
+def _in_force(context: FindingContext) -> str:
+    """What the trace says of the entry filters of the topic, as a clause; empty: it names none."""
+    names = context.found.loop.in_force.filters or context.config.broker.get(ENTRY_FILTERS)
+    return _IN_FORCE.format(str(names).replace(",", ", ")) if names else ""
 
 
 def filtered(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
@@ -46,17 +47,15 @@ def filtered(verdicts: Sequence[FindingVerdict], context: FindingContext) -> lis
     about_order = np.flatnonzero(np.isin(findings.rule, _ORDER))
     if not about_order.size:
         return found
-    put_off, rejected = _put_off(context), perhaps_rejected(context)
+    put_off, rejected, in_force = _put_off(context), perhaps_rejected(context), _in_force(context)
     for at, finding in findings_at(findings, about_order):
-        because = _because(finding, put_off, rejected, in_force(context))
+        because = in_force or _because(finding, put_off, rejected)
         if found[at].severity in ("violation", "known_bug") and because:
             found[at] = not_provable(because)
     return found
 
 
-def _because(finding: KernelFinding, put_off: set[Position], rejected: set[Position], filters: bool) -> str:
-    if filters:
-        return _IN_FORCE
+def _because(finding: KernelFinding, put_off: set[Position], rejected: set[Position]) -> str:
     late = (finding.ledger, finding.entry)
     if finding.rule in OVERTAKING:
         late = (finding.other_ledger, finding.other_entry)
@@ -67,8 +66,8 @@ def _because(finding: KernelFinding, put_off: set[Position], rejected: set[Posit
 
 def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
     """Why an entry filter may have taken the entries that waited, as a clause; empty: nothing says so."""
-    if in_force(context):
-        return _IN_FORCE
+    if in_force := _in_force(context):
+        return in_force
     if oldest in perhaps_rejected(context):
         return _PERHAPS
     return _PUT_OFF if oldest in _put_off(context) else ""
