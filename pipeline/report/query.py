@@ -51,6 +51,8 @@ _FINDINGS_PER_RULE = 200
 _HOT_KEYS = 3
 _SUBSCRIPTIONS = 5
 _PRODUCERS = 5
+# As many as the recorder looks into before it goes on with samples (BatchKeys.java).
+_INSPECTED_ENOUGH = 10
 # Orders findings of one moment, so that every report of a run shows the same ones.
 _TIES = ", ".join(
     f"{column} NULLS FIRST" for column in ("subscription", "sticky_hash", "ledger_id", "entry_id", "consumer", "key")
@@ -200,7 +202,9 @@ def _hottest(hot_keys: _Ask) -> list[_Row]:
 
 def _mixed(producers: _Ask) -> list[_Row]:
     most_first = "ORDER BY mixed_batches DESC, topic, producer_name NULLS FIRST, subscription"
-    return producers(where="mixed_batches > 0 OR batches > batches_inspected", rest=f"{most_first} LIMIT {_PRODUCERS}")
+    # A producer batches in one way: if none of so many batches mixes keys, it batches by key.
+    open_ones = f"batches > batches_inspected AND batches_inspected < {_INSPECTED_ENOUGH}"
+    return producers(where=f"mixed_batches > 0 OR {open_ones}", rest=f"{most_first} LIMIT {_PRODUCERS}")
 
 
 def _keyless(producers: _Ask) -> list[_Row]:
