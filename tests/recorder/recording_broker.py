@@ -7,7 +7,7 @@ import subprocess
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -75,19 +75,27 @@ class RecordingBroker:
 
     def print_statistics(self, command: str, topic: str, file: Path) -> None:
         """Writes what `pulsar-admin topics COMMAND TOPIC` prints: `stats` or `stats-internal`."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{command} {topic} {file}\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == f"{file}\n"
+        assert self._command(f"{command} {topic} {file}") == str(file)
 
     def block(self, topic: str, milliseconds: int) -> None:
         """Lets the broker keep the locks of the dispatchers of a topic for some time; returns when it has them."""
+        assert self._command(f"block {topic} {milliseconds}") == str(milliseconds)
+
+    def abort_transactions(self, topic: str) -> None:
+        """Lets a client in Java abort transactions, and commit one (`Transactions.java`)."""
+        assert self._command(f"abort {topic}") == topic
+
+    def restart(self) -> "RecordingBroker":
+        """Stops the broker in order and starts it on the same storage; returns it with its new addresses."""
+        return replace(self, **json.loads(self._command("restart")))
+
+    def _command(self, line: str) -> str:
+        """What the process answers to a line."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"block {topic} {milliseconds}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == f"{milliseconds}\n"
+        return self.process.stdout.readline().removesuffix("\n")
 
     def metric(self, name: str) -> int:
         """A metric of the recorder, as the broker's Prometheus endpoint has it."""

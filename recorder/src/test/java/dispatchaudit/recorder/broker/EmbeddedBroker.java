@@ -20,6 +20,8 @@ import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.client.admin.PulsarAdmin;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
+import org.apache.pulsar.common.naming.SystemTopicNames;
+import org.apache.pulsar.common.partition.PartitionedTopicMetadata;
 import org.apache.pulsar.common.policies.data.ClusterData;
 import org.apache.pulsar.common.policies.data.TenantInfo;
 import org.apache.pulsar.metadata.bookkeeper.BKCluster;
@@ -33,11 +35,12 @@ public final class EmbeddedBroker implements AutoCloseable {
     private static final String CLUSTER = "test";
 
     private final BKCluster bookies;
-    private final PulsarService broker;
+    private final Properties properties;
+    private PulsarService broker;
 
-    private EmbeddedBroker(BKCluster bookies, PulsarService broker) {
+    private EmbeddedBroker(BKCluster bookies, Properties properties) {
         this.bookies = bookies;
-        this.broker = broker;
+        this.properties = properties;
     }
 
     /**
@@ -48,18 +51,30 @@ public final class EmbeddedBroker implements AutoCloseable {
      */
     public static EmbeddedBroker start(Path nar, Map<String, String> settings) throws Exception {
         String metadata = "memory:" + UUID.randomUUID();
-        ServiceConfiguration configuration = configuration(metadata, nar, settings);
-        BKCluster bookies = bookies(metadata);
-        PulsarService broker = new PulsarService(configuration);
-        EmbeddedBroker started = new EmbeddedBroker(bookies, broker);
+        Properties properties = properties(metadata, nar, settings);
+        EmbeddedBroker started = new EmbeddedBroker(bookies(metadata), properties);
         try {
-            broker.start();
+            started.startBroker();
             started.createNamespace();
+            if (started.broker.getConfiguration().isTransactionCoordinatorEnabled()) {
+                started.createTransactionCoordinator();
+            }
             return started;
         } catch (Exception e) {
             started.close();
             throw e;
         }
+    }
+
+    private void startBroker() throws Exception {
+        broker = new PulsarService(PulsarConfigurationLoader.create(properties, ServiceConfiguration.class));
+        broker.start();
+    }
+
+    /** Stops the broker in order, and starts it on the same metadata and the same bookie; its ports are others then. */
+    void restart() throws Exception {
+        broker.close();
+        startBroker();
     }
 
     /** Up to 4.2 a bookie looks for a free port and takes it later; where somebody else was faster, it looks once more. */
@@ -90,8 +105,7 @@ public final class EmbeddedBroker implements AutoCloseable {
         return configuration;
     }
 
-    private static ServiceConfiguration configuration(String metadata, Path nar, Map<String, String> settings)
-            throws Exception {
+    private static Properties properties(String metadata, Path nar, Map<String, String> settings) {
         Properties properties = new Properties();
         properties.setProperty("metadataStoreUrl", metadata);
         properties.setProperty("configurationMetadataStoreUrl", metadata);
@@ -116,7 +130,7 @@ public final class EmbeddedBroker implements AutoCloseable {
             properties.setProperty("brokerInterceptors", "dispatch-audit-recorder");
         }
         settings.forEach(properties::setProperty);
-        return PulsarConfigurationLoader.create(properties, ServiceConfiguration.class);
+        return properties;
     }
 
     private void createNamespace() throws Exception {
@@ -125,6 +139,15 @@ public final class EmbeddedBroker implements AutoCloseable {
                 .serviceUrl(adminUrl()).brokerServiceUrl(serviceUrl()).build());
         admin.tenants().createTenant("public", TenantInfo.builder().allowedClusters(Set.of(CLUSTER)).build());
         admin.namespaces().createNamespace("public/default", Set.of(CLUSTER));
+    }
+
+    /** As {@code bin/pulsar initialize-transaction-coordinator-metadata}: the admin API forbids the name. */
+    private void createTransactionCoordinator() throws Exception {
+        PulsarAdmin admin = broker.getAdminClient();
+        admin.tenants().createTenant("pulsar", TenantInfo.builder().allowedClusters(Set.of(CLUSTER)).build());
+        admin.namespaces().createNamespace("pulsar/system", Set.of(CLUSTER));
+        broker.getPulsarResources().getNamespaceResources().getPartitionedTopicResources().createPartitionedTopic(
+                SystemTopicNames.TRANSACTION_COORDINATOR_ASSIGN, new PartitionedTopicMetadata(1));
     }
 
     public String serviceUrl() {
@@ -155,7 +178,9 @@ public final class EmbeddedBroker implements AutoCloseable {
     @Override
     public void close() throws Exception {
         try {
-            broker.close();
+            if (broker != null) {
+                broker.close();
+            }
         } finally {
             bookies.close();
         }

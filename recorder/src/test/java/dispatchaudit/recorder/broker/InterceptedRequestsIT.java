@@ -44,7 +44,7 @@ class InterceptedRequestsIT {
     void anotherInterceptorIsShownTheSameAndNackedEntriesComeBackOnce() throws Exception {
         Path nar = Path.of(System.getProperty("recorder.nar"));
         Files.copy(nar, interceptors.resolve(nar.getFileName()));
-        InterceptorNar.write(interceptors.resolve("other.nar"), OtherInterceptor.NAME, OtherInterceptor.class);
+        PluginNar.ofInterceptor(interceptors.resolve("other.nar"), OtherInterceptor.NAME, OtherInterceptor.class);
         RecorderUnderTest recorder = new RecorderUnderTest(directory);
         try (EmbeddedBroker broker = recorder.broker("brokerInterceptorsDirectory", interceptors.toString(),
                 "brokerInterceptors", "dispatch-audit-recorder," + OtherInterceptor.NAME);

@@ -23,7 +23,9 @@ import org.apache.pulsar.broker.service.Subscription;
  * when its standard input ends. Until then a line there asks for statistics as {@code pulsar-admin} prints them:
  * {@code stats TOPIC FILE} or {@code stats-internal TOPIC FILE}. The answer is the name of the file, or the error, in one
  * line. {@code block TOPIC MILLISECONDS} keeps the locks of the dispatchers of a topic for so long, as a broker does that
- * hangs; its answer comes when the locks are taken. Its log goes to standard error.
+ * hangs; its answer comes when the locks are taken. {@code abort TOPIC} lets a client use transactions, and abort them.
+ * {@code restart} stops the broker and starts it on the same storage; its answer is the line of its new addresses. A folder
+ * that {@code entryFiltersDirectory} names gets the filters of {@link EntryFilters}. Its log goes to standard error.
  */
 public final class TestBroker {
     private TestBroker() {
@@ -53,10 +55,12 @@ public final class TestBroker {
         if (witness != null) {
             settings.putAll(Witness.beside(nar, witness));
         }
+        if (settings.containsKey("entryFiltersDirectory")) {
+            EntryFilters.write(Path.of(settings.get("entryFiltersDirectory")));
+        }
         EmbeddedBroker broker = start(nar, settings);
-        System.out.printf("{\"service_url\": \"%s\", \"admin_url\": \"%s\"}%n", broker.serviceUrl(), broker.adminUrl());
-        System.out.flush();
-        answer(broker.service(), new PrintedStatistics(broker.service().getAdminClient()));
+        say(addresses(broker));
+        answer(broker);
         int status = 1;
         try {
             broker.close();
@@ -67,23 +71,39 @@ public final class TestBroker {
         }
     }
 
+    private static String addresses(EmbeddedBroker broker) {
+        return "{\"service_url\": \"%s\", \"admin_url\": \"%s\"}".formatted(broker.serviceUrl(), broker.adminUrl());
+    }
+
+    private static void say(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+
     /** Answers lines of standard input until it ends. */
-    private static void answer(PulsarService service, PrintedStatistics statistics) throws IOException {
+    private static void answer(EmbeddedBroker broker) throws IOException {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            String[] words = line.split(" ", 3);
             try {
-                if (words[0].equals("block")) {
-                    block(service, words[1], Long.parseLong(words[2]));
-                } else {
-                    statistics.write(words[0], words[1], Path.of(words[2]));
-                }
-                System.out.println(words[2]);
+                say(answer(broker, line.split(" ", 3)));
             } catch (Exception e) {
-                System.out.println("error: " + String.valueOf(e.getMessage()).replace('\n', ' '));
+                say("error: " + String.valueOf(e.getMessage()).replace('\n', ' '));
             }
-            System.out.flush();
         }
+    }
+
+    private static String answer(EmbeddedBroker broker, String[] words) throws Exception {
+        switch (words[0]) {
+            case "restart" -> {
+                broker.restart();
+                return addresses(broker);
+            }
+            case "block" -> block(broker.service(), words[1], Long.parseLong(words[2]));
+            case "abort" -> Transactions.abort(broker.serviceUrl(), words[1]);
+            default -> new PrintedStatistics(broker.service().getAdminClient())
+                    .write(words[0], words[1], Path.of(words[2]));
+        }
+        return words[words.length - 1];
     }
 
     /** Keeps the locks of the dispatchers of a topic's subscriptions for some time. */

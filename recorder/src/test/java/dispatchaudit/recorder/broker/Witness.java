@@ -53,7 +53,7 @@ public final class Witness implements BrokerInterceptor {
     static Map<String, String> beside(Path recorder, Path file) throws IOException {
         Path directory = Files.createTempDirectory("interceptors");
         Files.copy(recorder, directory.resolve(recorder.getFileName()));
-        InterceptorNar.write(directory.resolve(NAME + ".nar"), NAME, Witness.class);
+        PluginNar.ofInterceptor(directory.resolve(NAME + ".nar"), NAME, Witness.class);
         System.setProperty(FILE, file.toString());
         return Map.of("brokerInterceptorsDirectory", directory.toString(),
                 "brokerInterceptors", "dispatch-audit-recorder," + NAME);
