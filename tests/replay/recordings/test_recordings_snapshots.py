@@ -195,7 +195,6 @@ def test_unacknowledged_messages_differ_only_where_the_broker_miscounts(name: st
             print(f"\n{name}: {compared - agreed} of {compared} differ: {sorted(map(str, set(found.values())))}")
 
 
-@pytest.mark.heavy
 @of_each(ALL)
 def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str) -> None:
     reported = recording(name)
@@ -204,12 +203,13 @@ def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str
             is_4_0(replay) and _mark_delete_moved(reported.rows, reported.rows[-1]["seq"])
         ):
             twice, late = _sent_twice(replay), _sent_though_acknowledged(reported.rows)
-            clear = [
+            differing = [e for e in replay.excesses if e.messages != _until(twice, e)]
+            # What else it may count by is looked for only where it matters: that takes long.
+            assert [
                 e
-                for e in replay.excesses
-                if (not is_4_0(replay) or not _until(late, e)) and not _lowered_late(reported.rows, replay, e)
-            ]
-            assert [(e, e.messages) for e in clear] == [(e, _until(twice, e)) for e in clear]
+                for e in differing
+                if not (is_4_0(replay) and _until(late, e)) and not _lowered_late(reported.rows, replay, e)
+            ] == []
 
 
 @of_each(ALL)
