@@ -151,7 +151,7 @@ if __name__ == "__main__":
         return log
 
     def replayed() -> Tables:
-        found = [tables_of(random_schedule(seed=3, length=120).log.rows, settings=_LIMITS)]
+        found = [tables_of(random_schedule(seed=3, length=40).log.rows, settings=_LIMITS)]
         found += [tables_of(_blocked().rows, version=version, settings=_LIMITS) for version in _KINDS]
         found.append(tables_of(beyond_limits().rows, settings=_LIMITS))
         tables: Tables = {}
