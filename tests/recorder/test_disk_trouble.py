@@ -156,7 +156,7 @@ def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(
     seqs = {row["seq"] for row in [*complete_rows(trace), *rows_of(torn)]}
     assert len(seqs) >= rows
     # Whole files alone are a trace without a fault.
-    assert "0 would be quarantined" in dispatch_audit("validate", trace, "--engine", "embedded").stdout
+    assert "0 would be quarantined" in dispatch_audit("validate", trace).stdout
     # The last one takes part under the name of a whole one (docs/RECORDING.md); of its torn line an audit says so.
     with torn.open("r+b") as cut:
         cut.truncate(torn.stat().st_size - 20)
@@ -164,7 +164,7 @@ def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(
     settings = tmp_path / "audit.toml"
     settings.write_text('[trace]\ntruncated_log = "quarantine"\n')
     out = tmp_path / "audit"
-    audit = ("audit", trace, "--engine", "embedded", "--config", settings, "--out", out, "--format", "json")
+    audit = ("audit", trace, "--config", settings, "--out", out, "--format", "json")
     report = json.loads(dispatch_audit(*audit).stdout)
     # On a busy machine the broker may have stood still for a while.
     assert (report["order"], report["quarantined"]) == ("kept", 1)

@@ -1,35 +1,47 @@
 """A real broker records its own churn; the audit finds what that release is known to do wrong, and no more."""
 
+import atexit
 import json
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
+from functools import cache
 from itertools import pairwise, takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
 from churn import SUBSCRIPTION, TOPIC, Churn
 from deltalake import DeltaTable
+from embedded_commands import EmbeddedCommands, embedded_process
 from real_broker import NEWEST
 from recording_broker import RecordingBroker, complete_rows, each_release, recording_broker, wait_for
 
 pytestmark = pytest.mark.broker
 
-ROOT = Path(__file__).resolve().parents[2]
 SEEKS = 8
 
 
+@cache
+def _commands() -> EmbeddedCommands:
+    """The process for the audits of all recordings of brokers, which ends with that of the tests."""
+    running = ExitStack()
+    atexit.register(running.close)
+    return running.enter_context(embedded_process(Path(running.enter_context(TemporaryDirectory()))))
+
+
 def dispatch_audit(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
+    """Runs a command on the embedded engine."""
+    return _commands()(*arguments)
 
 
 def audited(trace: Path, out: Path, *options: object) -> dict[str, Any]:
     """The report of an audit as JSON."""
-    run = dispatch_audit("audit", trace, "--engine", "embedded", "--out", out, "--format", "json", *options)
+    run = dispatch_audit("audit", trace, "--out", out, "--format", "json", *options)
     assert run.stdout, run.stderr
     found: dict[str, Any] = json.loads(run.stdout)
     return found
