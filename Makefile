@@ -157,6 +157,7 @@ recorder/target/%/test-broker.args: recorder/pom.xml $(shell find recorder/src -
 # in turns. The latter on a quiet machine.
 recorder-benchmark: recorder-broker
 	@java @recorder/target/4.2.4/writer-benchmark.args
+	@java @recorder/target/4.2.4/writer-benchmark.args 12 100000 Sample=1/64
 	@java @recorder/target/4.2.4/recorder-benchmark.args
 
 clean:
