@@ -81,6 +81,8 @@ def what_if(
     judge: bool = True,
     search: str | Sequence[str] = (),
     partitions: int | None = None,
+    topics: Sequence[str] = (),
+    subscriptions: Sequence[str] = (),
     seed: int = 0,
     config: PathLike | None = None,
     spark: SparkSession | None = None,
@@ -96,6 +98,8 @@ def what_if(
         judge: whether what each dispatcher did is audited: violations and blocked time.
         search: settings whose smallest value without a stall is looked for; several: of all together.
         partitions: simulate the first so many partitions only; None: all.
+        topics: names or patterns of the topics of a trace that are simulated; none: all.
+        subscriptions: the same of subscriptions.
         seed: decides what is random in the broker.
         config: TOML with settings of the audit to change.
         spark: a session to run on; None: `engine` says what is started or found.
@@ -115,6 +119,7 @@ def what_if(
         from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.variants import variants_for  # noqa: PLC0415
         from dispatch_audit.pipeline.trace import Trace  # noqa: PLC0415
+        from dispatch_audit.pipeline.trace.chosen_rows import ChosenRows  # noqa: PLC0415
 
         limits = (search,) if isinstance(search, str) else tuple(search)
         refuse_limits(limits)
@@ -139,7 +144,7 @@ def what_if(
         from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
 
         progress("read the traffic")
-        taken = traffic_of(source, session, partitions)
+        taken = traffic_of(source, session, partitions, chosen=ChosenRows(topics, subscriptions))
         progress(f"simulate {len(setups)} dispatchers")
         found = compared(session, taken.work, setups, settings if judge else None, progress)
         of_recording = None

@@ -15,6 +15,8 @@ from dispatch_audit.jobs.commands.options import (
     ProfileOption,
     QuietOption,
     StorageOption,
+    SubscriptionsOption,
+    TopicsOption,
     TracesArgument,
     VerboseOption,
     WidthOption,
@@ -93,16 +95,8 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Audit this topic only; * and ? match others. May be repeated.", show_default=False
-        ),
-    ] = None,
-    subscription: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Audit this subscription only, the same way.", show_default=False),
-    ] = None,
+    topic: TopicsOption = None,
+    subscription: SubscriptionsOption = None,
     sample: Annotated[
         str | None,
         typer.Option(

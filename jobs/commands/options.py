@@ -20,6 +20,16 @@ TrafficArgument = Annotated[
         show_default=False,
     ),
 ]
+TopicsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", metavar="NAME", help="This topic only; * and ? match others. May be repeated.", show_default=False
+    ),
+]
+SubscriptionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--subscription", metavar="NAME", help="This subscription only, the same way.", show_default=False),
+]
 ProfileOption = Annotated[
     str | None,
     typer.Option(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
@@ -16,6 +17,7 @@ from dispatch_audit.pipeline.simulate.work import DescribedPartition, RecordedSu
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription, read_description
 from dispatch_audit.pipeline.simulate.workload.from_trace import not_simulated
 from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.trace.chosen_rows import ALL_ROWS, ChosenRows
 from dispatch_audit.pipeline.trace.side_by_side import put_together
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def opened(source: str) -> Source:
 
     Raises:
         UsageError: it cannot be read, has a setting that does not exist, is several traces, or is a trace that shows no
-            dispatcher or no keys.
+            dispatcher, no keys, or only some of the hashes.
         TraceError: `trace.json` cannot be used.
     """
     if source.endswith(_DESCRIBED):
@@ -60,6 +62,9 @@ def opened(source: str) -> Source:
         raise UsageError(f"{source} was {where}: no traffic can be taken from it", "simulate a trace of the broker")
     if trace.manifest.keys_digested:
         raise UsageError(f"{source} has digests for keys, which have other hashes", "record it with plain keys")
+    if not trace.manifest.hashes.is_all:
+        share = trace.manifest.hashes.share
+        raise UsageError(f"{source} has {share} of the hashes, which is another load", "record all of them")
     return trace
 
 
@@ -71,7 +76,12 @@ def broker_of(source: Source) -> tuple[str, Mapping[str, object]]:
 
 
 def traffic_of(
-    source: Source, spark: "SparkSession", most: int | None = None, *, once_a_topic: bool = False
+    source: Source,
+    spark: "SparkSession",
+    most: int | None = None,
+    *,
+    once_a_topic: bool = False,
+    chosen: ChosenRows = ALL_ROWS,
 ) -> Traffic:
     """The partitions of a workload or the subscriptions of a trace.
 
@@ -80,20 +90,22 @@ def traffic_of(
         spark: the session, for traces that only it can read.
         most: only so many of them, the first ones by name; None: all.
         once_a_topic: only one subscription of each topic partition of a trace.
+        chosen: the topics and subscriptions of a trace that are taken.
 
     Raises:
         UsageError: nothing of a trace can be simulated.
         TraceError: a file of the trace cannot be read.
     """
     if isinstance(source, WorkloadDescription):
+        if not chosen.are_all:
+            raise UsageError("a described workload has one topic", "leave --topic and --subscription out")
         numbers = range(source.topic.partitions)[:most]
         work = tuple(DescribedPartition(source, number) for number in numbers)
         return Traffic(work)
-    return _recorded(source, spark, most, once_a_topic)
+    return _recorded(source, chosen.among(all_rows(source, spark)), most, once_a_topic)
 
 
-def _recorded(trace: Trace, spark: "SparkSession", most: int | None, once_a_topic: bool) -> Traffic:
-    rows = all_rows(trace, spark)
+def _recorded(trace: Trace, rows: pa.Table, most: int | None, once_a_topic: bool) -> Traffic:
     named = rows.filter(pc.is_valid(rows["subscription"])).group_by(["topic", "subscription"]).aggregate([])
     groups = sorted(Group(row["topic"], row["subscription"]) for row in named.to_pylist() if row["topic"])
     work: list[Work] = []
@@ -110,6 +122,6 @@ def _recorded(trace: Trace, spark: "SparkSession", most: int | None, once_a_topi
         topics.add(group.topic)
         work.append(RecordedSubscription(group, own))
     if not work:
-        why = "; ".join(left_out) or "no row names a subscription"
+        why = "; ".join(left_out) or "no row names a subscription, or one that is asked for"
         raise UsageError(f"{trace.path} has nothing to simulate: {why}", "name another trace")
     return Traffic(tuple(work[:most]), tuple(left_out))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +37,9 @@ class ChosenRows(NamedTuple):
         """Returns the rows of a batch that are taken; it has the columns `topic` and `subscription`."""
         if self.are_all:
             return batch
+        if isinstance(batch, pa.Table):
+            # Each of its batches may have a dictionary of its own.
+            return pa.Table.from_batches(map(self.among, batch.to_batches()), batch.schema)
         taken = pa.array([True] * batch.num_rows, pa.bool_())
         for column, patterns in (("topic", self.topics), ("subscription", self.subscriptions)):
             if patterns:
@@ -44,6 +47,9 @@ class ChosenRows(NamedTuple):
                 of_name = [name is None or _is_one_of(name, patterns) for name in names]
                 taken = pc.and_(taken, pa.array([of_name[at] for at in number.tolist()], pa.bool_()))
         return batch.filter(taken)
+
+
+ALL_ROWS: Final = ChosenRows()
 
 
 def _is_one_of(name: str, patterns: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -191,6 +192,29 @@ def test_every_partition_of_a_trace_is_simulated(run: Run, tmp_path: Path) -> No
     done = run("simulate", recording, "--out", tmp_path / "one", "--partitions", "1")
     assert done.returncode == 0
     assert len(list((tmp_path / "one").glob("*.parquet"))) == 1
+
+
+@pytest.mark.e2e
+def test_one_topic_of_a_trace_is_compared(run: Run, tmp_path: Path) -> None:
+    recording = ROOT / "tests/data/traces/four-partitions-4.0.8"
+    with gzip.open(recording / "messages.jsonl.gz", "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    published = sum(row["event"] == "publish" and row["topic"].endswith("-partition-2") for row in rows)
+    done = run("what-if", recording, "--format", "json", "--no-audit", "--topic", "*-partition-2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {row["entries"] for row in json.loads(done.stdout)["variants"]} == {published}
+
+    done = run("what-if", recording, "--subscription", "other")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no row names a subscription, or one that is asked for" in done.stderr
+
+    sampled = tmp_path / "sampled"
+    shutil.copytree(recording, sampled)
+    manifest = json.loads((recording / "trace.json").read_text()) | {"sample": {"share": "1/64", "salt": "s"}}
+    (sampled / "trace.json").write_text(json.dumps(manifest))
+    done = run("what-if", sampled)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "has 1/64 of the hashes, which is another load; record all of them" in done.stderr
 
 
 def test_wrong_arguments_are_one_line_with_a_way_out(run_cli: RunCli, workload: Path, tmp_path: Path) -> None:

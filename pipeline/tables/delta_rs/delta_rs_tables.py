@@ -26,6 +26,7 @@ from dispatch_audit.pipeline.storage.delta import opened_table, options_of, path
 from dispatch_audit.pipeline.storage.reasons import WAY_OUT, reason_of
 from dispatch_audit.pipeline.storage.store_path import AnyPath
 from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
+from dispatch_audit.pipeline.tables.delta_rs.panics import panics_kept_apart
 from dispatch_audit.pipeline.tables.delta_rs.store_staging import StoreStaging
 from dispatch_audit.pipeline.tables.rows import ArrowRows, TableRows
 from dispatch_audit.pipeline.tables.schemas import TABLES
@@ -187,7 +188,8 @@ class DeltaRsTables:
             reader = pa.RecordBatchReader.from_batches(table.stored_arrow_schema, source)
             commit = CommitProperties(app_transactions=[Transaction(run_key, number)])
             try:
-                write_deltalake(found, reader, target_file_size=_FILE_BYTES, commit_properties=commit, **how)
+                with panics_kept_apart():
+                    write_deltalake(found, reader, target_file_size=_FILE_BYTES, commit_properties=commit, **how)
                 return
             except CommitFailedError as error:
                 found = self._opened(table.name)
