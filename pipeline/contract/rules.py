@@ -36,6 +36,7 @@ RuleName = Literal[
     "never_acknowledged",
     "acknowledged_before_reset",
     "aborted_acknowledgement",
+    "sent_often",
     "reconnect_loop",
     "different_policies",
     "refused_join",
@@ -56,7 +57,10 @@ FOREIGN_ACK: Final = 9
 GAP_DELIVERY: Final = 10
 ACKNOWLEDGED_BEFORE_RESET: Final = 11
 ABORTED_ACKNOWLEDGEMENT: Final = 12
+SENT_OFTEN: Final = 13
 
+SENT_OFTEN_MIN: Final = 4
+"""From so many dispatches of one entry on its acknowledgement is a finding of `sent_often`."""
 OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 """An entry passed an older entry of its hash that waited; the reason for that wait decides between the two rules."""
 MISROUTED: Final = (OWNERSHIP, GAP_DELIVERY)
@@ -127,7 +131,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         ),
         unless=(
             "E1, E2, E5, E6, E7 (not provable where no row shows that the entry had been read, and its hash had to "
-            "wait before or another consumer had left); F11 on the classic dispatcher; F12"
+            "wait before or another consumer had left; nor where the broker had closed all consumers and the entry is "
+            "never sent again); F11 on the classic dispatcher; F12"
         ),
         counted="dispatches",
         about="order",
@@ -338,7 +343,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         statement="A consumer acknowledges what it is sent.",
         found_when=(
             "at the end an entry was sent 3 times or more and is not acknowledged; or its consumer holds it, "
-            "acknowledged entries that it was sent later, and needed for none of them half of the time"
+            "acknowledged entries that it was sent later, and needed for none of them half of the time; or a consumer "
+            "holds entries for 5 s or longer and never acknowledged any: once for each such consumer"
         ),
         unless=_ALWAYS_INFORMATION,
         counted="open entries",
@@ -371,6 +377,17 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "{sent} again", "because", "the transaction in which it was acknowledged was aborted, or timed out"
         ),
     ),
+    "sent_often": Rule(
+        statement="An entry is acknowledged when it is sent, or soon after.",
+        found_when=f"an entry that was sent {SENT_OFTEN_MIN} times or more is acknowledged",
+        unless=_ALWAYS_INFORMATION,
+        counted="acknowledgements",
+        about="facts",
+        informs=True,
+        number=SENT_OFTEN,
+        rests_on=_DISPATCHED,
+        wording=Wording("entry {entry} was sent {value} times before {receiver} acknowledged it {here}"),
+    ),
     "reconnect_loop": Rule(
         statement="A consumer stays connected.",
         found_when="consumers of one name left 5 times or more, half of them within 5 s of their join",
@@ -398,8 +415,9 @@ RULES: Final[Mapping[RuleName, Rule]] = {
     "uneven_share": Rule(
         statement="Consumers get about as many entries as each other.",
         found_when=(
-            "of 20 dispatches or more to 2 consumers or more, of which none left, one got twice the mean, or a tenth "
-            "of it"
+            "of 10 dispatches or more to 2 consumers or more that were connected for half of the time or longer, one "
+            "got one and a half times the mean and three times the least, or a tenth of the mean; a name that connects "
+            "anew is one consumer"
         ),
         unless=_ALWAYS_INFORMATION,
         counted="consumers",
@@ -413,6 +431,7 @@ CLIENT_RULES: Final[tuple[RuleName, ...]] = (
     "never_acknowledged",
     "acknowledged_before_reset",
     "aborted_acknowledgement",
+    "sent_often",
     "reconnect_loop",
     "different_policies",
     "refused_join",

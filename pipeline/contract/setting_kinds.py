@@ -17,6 +17,7 @@ NUMBERS: Final = frozenset(
     {
         "maxUnackedMessagesPerConsumer",
         "maxUnackedMessagesPerSubscription",
+        "maxUnackedMessagesPerBroker",
         *(f"{rate}{unit}" for rate in _RATES for unit in ("InMsg", "InByte", "PeriodInSeconds")),
         "keySharedLookAheadMsgInReplayThresholdPerConsumer",
         "keySharedLookAheadMsgInReplayThresholdPerSubscription",

@@ -8,7 +8,7 @@ from typing import Any
 from dispatch_audit.pipeline.contract.severity import WORST_FIRST
 from dispatch_audit.pipeline.report.answers import answers_on
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.keyless import keyless_line
+from dispatch_audit.pipeline.report.keys import keyless_line
 from dispatch_audit.pipeline.report.summary import (
     CauseTotals,
     Finding,

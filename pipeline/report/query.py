@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES,
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.report.costliest_blocks import costliest_blocks, waits_by_cause
+from dispatch_audit.pipeline.report.keys import spread_keys
 from dispatch_audit.pipeline.report.summary import (
     CauseTotals,
     Finding,
@@ -49,6 +50,8 @@ _Ask = Callable[..., list[_Row]]
 # As many as the page shows. Code scanning shows 5,000 results of a run (GitHub, "SARIF support"): those of 25 rules.
 _FINDINGS_PER_RULE = 200
 _HOT_KEYS = 3
+# The most dispatched ones, whose partitions are compared.
+_KEYS_COMPARED = 1_000
 _SUBSCRIPTIONS = 5
 _PRODUCERS = 5
 # As many as the recorder looks into before it goes on with samples (BatchKeys.java).
@@ -128,7 +131,8 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         refused={row["reason"]: row["number"] for row in refused},
         groups=tuple(groups),
         incomplete=tuple(_record(Partition, row) for row in incomplete),
-        hot_keys=tuple(_record(HotKey, row) for row in hot_keys),
+        hot_keys=tuple(_record(HotKey, row) for row in hot_keys[:_HOT_KEYS]),
+        spread_keys=spread_keys(hot_keys),
         mixed_producers=tuple(_record(MixedProducer, row) for row in mixed),
         keyless_producers=tuple(_record(KeylessProducer, row) for row in keyless),
         order=run["order_verdict"],
@@ -197,7 +201,7 @@ def _left_out(coverage: _Ask, causes: Sequence[CauseTotals]) -> list[_Row]:
 def _hottest(hot_keys: _Ask) -> list[_Row]:
     # A key that is listed only because its hash waited may have no dispatch.
     most_first = "ORDER BY dispatched DESC, topic, sticky_hash, key_id NULLS FIRST, subscription"
-    return hot_keys(where="dispatched > 0", rest=f"{most_first} LIMIT {_HOT_KEYS}")
+    return hot_keys(where="dispatched > 0", rest=f"{most_first} LIMIT {_KEYS_COMPARED}")
 
 
 def _mixed(producers: _Ask) -> list[_Row]:

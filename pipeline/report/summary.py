@@ -242,6 +242,15 @@ class HotKey:
 
 
 @dataclass(frozen=True)
+class SpreadKey:
+    """A key that came to several partitions, whose numbers ascend, of a topic."""
+
+    topic: str
+    key: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class MixedProducer:
     """A row of `producers` with batches of several keys, or of keys that are not recorded."""
 
@@ -280,6 +289,7 @@ class RunSummary:
         chosen: the patterns of the topics and subscriptions that were audited; none: all were.
         incomplete: subscriptions of which not every row could be judged, the least complete first.
         hot_keys: the most dispatched ones.
+        spread_keys: those of the most dispatched ones that several partitions of a topic have.
         mixed_producers: producers of batches of several keys, those with the most first.
         keyless_producers: producers of entries without a key, those with the most first.
         order: whether order was kept, the worst of the subscriptions; None: an older version of the audit did not say.
@@ -315,6 +325,7 @@ class RunSummary:
     sample: tuple[str, str] | None = None
     chosen: tuple[str, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
+    spread_keys: tuple[SpreadKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()
     keyless_producers: tuple[KeylessProducer, ...] = ()
     order: Order | None = None

@@ -1,8 +1,9 @@
 """What clients do, as findings that only inform: each of these logs gives one, and nearly the same log gives none."""
 
-from local_replay import LOW, Log, replayed
+from local_replay import HIGH, LOW, Log, replayed
 
 from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 
 
 def _found(log: Log) -> dict[str, int]:
@@ -31,6 +32,61 @@ def test_an_entry_that_is_acknowledged_at_last_is_none() -> None:
     log.ack(1, 0)
 
     assert _found(log) == {}
+
+
+def _often(times: int) -> list[str]:
+    log = _sent_and_returned(times - 1)
+    log.dispatch(1, 0, LOW)
+    log.ack(1, 0)
+    of_rules = dispatch_findings(replayed(log.rows).context)
+    return [finding.explanation.what for of in of_rules if of.rule == "sent_often" for finding in of.worst]
+
+
+def test_an_entry_that_is_sent_four_times_before_it_is_acknowledged() -> None:
+    (said,) = _often(4)
+
+    assert said.startswith("entry 1:0 was sent 4 times before c1 (consumer 1) acknowledged it")
+    assert _often(3) == []
+
+
+def test_a_consumer_that_holds_entries_for_five_seconds_and_acknowledged_none() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(2):
+        log.publish(entry, LOW)
+        log.dispatch(1, entry, LOW)
+    assert _found(log) == {}
+    log.now_us += 5_000_000
+    log.publish(2, LOW)
+    (silent,) = next(of for of in client_findings(replayed(log.rows).context) if of.rule == "never_acknowledged").worst
+    assert "c1 (consumer 1) never acknowledged anything: it holds 2 entries, 1:0 and" in silent.explanation.what
+    log.ack(1, 1)
+
+    assert _found(log) == {}
+
+
+def _shares(busy: int, quiet: int, *, anew: bool = False) -> list[str]:
+    """What is said of two consumers that were sent so many entries; the second one connects anew."""
+    log = Log()
+    log.join(1, name="busy")
+    log.join(2, name="quiet")
+    for entry in range(busy + quiet):
+        consumer, key = (1, LOW) if entry < busy else (2, HIGH)
+        log.publish(entry, key)
+        log.dispatch(consumer, entry, key)
+        log.ack(consumer, entry)
+    if anew:
+        log.leave(2)
+        log.join(3, name="quiet")
+    of_rules = client_findings(replayed(log.rows).context)
+    return [finding.explanation.what for of in of_rules if of.rule == "uneven_share" for finding in of.worst]
+
+
+def test_the_busiest_consumer_and_the_idle_ones_by_name_with_their_shares() -> None:
+    assert _shares(15, 5) == _shares(8, 1) == []
+    assert _shares(16, 4) == ["busy was sent 80% of 20 dispatches, the most of 2 consumers; least: quiet (20%)"]
+    idle = "busy was sent 96% of 26 dispatches, the most of 2 consumers; idle or nearly so: quiet (4%)"
+    assert _shares(25, 1) == _shares(25, 1, anew=True) == [idle]
 
 
 def test_consumers_that_ask_for_different_policies() -> None:

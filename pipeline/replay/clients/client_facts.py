@@ -13,6 +13,7 @@ import numpy as np
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.clients.policy import ONE_POLICY, Policy, policy_of, spoken
 from dispatch_audit.pipeline.replay.clients.refused import refused_joins
+from dispatch_audit.pipeline.replay.clients.uneven_share import uneven_shares
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -27,10 +28,6 @@ _HELD_MIN_US: Final = 100_000
 _LEAVES_MIN: Final = 5
 _SHORT_US: Final = 5_000_000
 _SHOWN_MAX: Final = 1_000
-_CONSUMERS_MIN: Final = 2
-_DISPATCHES_MIN: Final = 20
-_TENTH: Final = 10
-_NAMED_MAX: Final = 5
 
 
 def client_findings(context: FindingContext) -> list[RuleFindings]:
@@ -73,7 +70,46 @@ def _never_acknowledged(context: FindingContext) -> tuple[list[JudgedFinding], i
     left_out[at] = late & (consumers["connected"][by] == 1)
     found = np.flatnonzero((is_open & (entries["times_sent"] >= _SENT_MIN)) | left_out)
     found = found[np.lexsort((entries["entry"][found], entries["ledger"][found], -entries["times_sent"][found]))]
-    return [_entry(entries[slot], now_us, context) for slot in found.tolist()], int(is_open.sum())
+    never = [_silent(entries, held.tolist(), now_us, context) for held in _held_by_silent(entries, at, now_us, context)]
+    return [*never, *(_entry(entries[slot], now_us, context) for slot in found.tolist())], int(is_open.sum())
+
+
+def _held_by_silent(entries: Any, held: Any, now_us: int, context: FindingContext) -> Iterator[Any]:
+    """The entries of each connected consumer that acknowledged nothing, the oldest first, if it holds one for long."""
+    counts, stays = context.found.dispatcher.counts, context.stays
+    for consumer in np.unique(entries["holder"][held]).tolist():
+        number = context.numbers[consumer]
+        of_one = held[entries["holder"][held] == consumer]
+        longest_us = now_us - int(entries["sent_ts"][of_one].min())
+        if counts.get(number, (0, 0))[1] == 0 and longest_us >= _SHORT_US and stays[number].left is None:
+            yield of_one[np.lexsort((entries["entry"][of_one], entries["ledger"][of_one]))]
+
+
+def _silent(entries: Any, held: list[int], now_us: int, context: FindingContext) -> JudgedFinding:
+    first = entries[held[0]]
+    names, ledger, number = context.names, int(first["ledger"]), int(first["entry"])
+    receiver, at = names.spoken(int(first["holder"])), position(ledger, number)
+    longest_s = (now_us - int(entries["sent_ts"][held].min())) / 1e6
+    return JudgedFinding(
+        severity="info",
+        seq=int(first["sent_seq"]),
+        ts_us=int(first["sent_ts"]),
+        explanation=FindingText(
+            what=f"{receiver} never acknowledged anything: it holds {count(len(held), 'entry', 'entries')}, "
+            f"{at} and later ones, for up to {longest_s:.3f} s",
+            why=(
+                "its application hangs, is slow, or does not acknowledge; it gets nothing once its receiver queue is "
+                "full, and keys that move away from it wait for it",
+            ),
+            remedy="See what the application does with the first of them, and that it acknowledges every message.",
+        ),
+        evidence=[f"seq {names.seq(int(first['sent_seq']))}: {at} dispatched to {receiver}"],
+        ledger_id=ledger,
+        entry_id=number,
+        consumer=names.number(int(first["holder"])),
+        consumer_name=names.name(int(first["holder"])),
+        detail={"held": len(held)},
+    )
 
 
 def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
@@ -170,29 +206,16 @@ def _policies(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFind
 
 
 def _uneven(context: FindingContext) -> Iterator[JudgedFinding]:
-    """The consumer that was sent most, with its share, and those that were sent next to nothing.
-
-    Where somebody left, consumers were connected for different times, and their shares say nothing.
-    """
-    stays, counts = context.stays, context.found.dispatcher.counts
-    shares = {n: counts.get(n, (0, 0))[0] for n, s in stays.items() if s.joined is not None and s.left is None}
-    total = sum(shares.values())
-    if len(shares) < len(stays) or len(shares) < _CONSUMERS_MIN or total < _DISPATCHES_MIN:
-        return
-    most = max(shares, key=lambda number: shares[number])
-    idle = [n for n, sent in shares.items() if sent * len(shares) * _TENTH <= total]
-    if shares[most] * len(shares) < _TIMES_LONGER * total and not idle:
-        return
-    named = ", ".join(f"{stays[n].row.name} ({shares[n] / total:.0%})" for n in idle[:_NAMED_MAX])
-    besides = f"; idle or nearly so: {named}" if idle else ""
-    yield _of_consumer(
-        stays[most],
-        f"{stays[most].row.name} was sent {shares[most] / total:.0%} of {count(total, 'dispatch', 'dispatches')}, the "
-        f"most of {count(len(shares), 'connected consumer')}{besides}",
-        "a key goes to one consumer, so few keys, or keys of different weight, give consumers different shares",
-        "More keys even it out; consumers beyond the number of keys get nothing.",
-        context,
-    )
+    """The consumer that was sent most, with its share, and those that were sent next to nothing."""
+    for most, what in uneven_shares(context):
+        yield _of_consumer(
+            most,
+            what,
+            "a key goes to one consumer, so few keys, or keys of different weight, give consumers different shares; "
+            "what waits for a consumer was not sent to it yet",
+            "More keys even it out; consumers beyond the number of keys get nothing.",
+            context,
+        )
 
 
 def _of_consumer(stay: Stay, what: str, why: str, remedy: str, context: FindingContext) -> JudgedFinding:

@@ -1,6 +1,6 @@
 """Applies acknowledgements of whole entries and of batch indexes, and the moves of mark-delete (contract 5)."""
 
-from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK
+from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK, SENT_OFTEN, SENT_OFTEN_MIN
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
 from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity
@@ -81,6 +81,11 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         withdraw(state, out, slot, point.ts_us - rows.policy.skew_us, point.seq)
     else:
         state.entries[slot].marks |= Mark.SETTLING
+    if state.entries[slot].times_sent >= SENT_OFTEN_MIN:
+        row = report_row(out, SENT_OFTEN, events, i, consumer)
+        out.findings[row].value = state.entries[slot].times_sent
+        out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
+        out.findings[row].key_id = state.entries[slot].key_id
     holder = state.entries[slot].holder
     acknowledge(state, out, slot, point, in_transaction)
     if holder >= 0:

@@ -18,6 +18,7 @@ Scope: TypeAlias = Literal["broker", "topic", "subscription"]
 
 UNACKED_PER_CONSUMER: Final = "maxUnackedMessagesPerConsumer"
 UNACKED_PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
+UNACKED_PER_BROKER: Final = "maxUnackedMessagesPerBroker"
 READ_BATCH: Final = "dispatcherMaxReadBatchSize"
 DELAYED_DELIVERY: Final = "delayedDeliveryEnabled"
 

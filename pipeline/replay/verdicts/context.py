@@ -176,11 +176,11 @@ class FindingContext:
 
     def rejoin_before(self, seq: int) -> Rejoin | None:
         """The last rejoin before a row; None: there is none."""
-        at = bisect_left(self._rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
-        return self._rejoins[at] if at >= 0 else None
+        at = bisect_left(self.rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
+        return self.rejoins[at] if at >= 0 else None
 
     @cached_property
-    def _rejoins(self) -> list[Rejoin]:
+    def rejoins(self) -> list[Rejoin]:
         """All rejoins, in order.
 
         A join after a reset, which closes all consumers, is none: no read of the old dispatcher concerns the new one.

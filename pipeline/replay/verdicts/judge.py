@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.contract.rules import (
     OVERTAKING,
     REDELIVERY_COUNT,
     RULES,
+    SENT_OFTEN,
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.rules.alibis import NO_ALIBI, Alibi, everything, joined
@@ -54,6 +55,13 @@ _OF_INFORMATION: Final[Mapping[int, FindingVerdict]] = {
     ),
     ABORTED_ACKNOWLEDGEMENT: FindingVerdict(
         "info", because="an abort returns what the transaction acknowledged, behind later entries of its key"
+    ),
+    SENT_OFTEN: FindingVerdict(
+        "info",
+        because=(
+            "consumers gave it back, left without an acknowledgement, or let the ack timeout pass; a dead letter or "
+            "retry policy acknowledges such an entry when it has sent it to another topic"
+        ),
     ),
 }
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")

@@ -6,7 +6,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.charts.hot_keys import hottest, traffic_of_keys
 from dispatch_audit.pipeline.report.charts.parts.data import clipped, cost
 from dispatch_audit.pipeline.report.charts.trend import trend_of_findings, trend_of_waiting
-from dispatch_audit.pipeline.report.keyless import keyless_routing
+from dispatch_audit.pipeline.report.keys import keyless_routing
 from dispatch_audit.pipeline.report.page.model import Figure, Section, Table
 from dispatch_audit.pipeline.report.page.rows import PageRows, Row
 from dispatch_audit.pipeline.report.summary import RunSummary

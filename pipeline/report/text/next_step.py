@@ -36,7 +36,8 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "look_ahead_limit": "repair or disconnect {blamed}, which did not acknowledge {oldest}; after it the replay "
         "queue reached keySharedLookAheadMsgInReplayThresholdPerConsumer or "
         "keySharedLookAheadMsgInReplayThresholdPerSubscription",
-        "no_owner": "keep a consumer connected that owns the hash of {oldest}",
+        "no_owner": "keep a consumer connected that owns the hash of {oldest}: in STICKY mode one with a range that "
+        "has it",
         "nack_delay": "look at why the application gave {oldest} back",
         "delayed_delivery": "check that the producers mean this delay, for {oldest}",
         "overdue": "look at the broker's delayed delivery: the time of {oldest} had come and it was not sent",

@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.report.answers import (
     worse,
 )
 from dispatch_audit.pipeline.report.incidents import assumed_by, incidents
-from dispatch_audit.pipeline.report.keyless import keyless_line, keyless_routing
+from dispatch_audit.pipeline.report.keys import keyless_line, keyless_routing, spread_line
 from dispatch_audit.pipeline.report.summary import HotKey, MixedProducer, Partition, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.blocking import blocking
 from dispatch_audit.pipeline.report.text.facts import facts
@@ -235,7 +235,7 @@ def _basis(run: RunSummary) -> Iterator[Labelled]:
 
 
 def _subscriptions(run: RunSummary) -> Iterator[Labelled]:
-    """The line on topics with several subscriptions, which people take for several consumers of one."""
+    """The lines on what people take for one: subscriptions of a topic for consumers, partitions for one order."""
     by_topic: defaultdict[str, list[str]] = defaultdict(list)
     for of in run.subscriptions:
         by_topic[of.topic].append(of.subscription)
@@ -245,6 +245,8 @@ def _subscriptions(run: RunSummary) -> Iterator[Labelled]:
         yield Labelled(
             "Sent", f"each subscription gets every message of its topic ({names}); consumers share within one only"
         )
+    if run.spread_keys:
+        yield Labelled("Keys", spread_line(run.spread_keys))
 
 
 def _incomplete(partition: Partition, topics: TopicNames, run: RunSummary) -> Labelled:

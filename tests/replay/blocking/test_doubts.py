@@ -447,3 +447,11 @@ def test_what_is_over_at_the_end_leaves_open_what_was_before(later_us: int, expe
     log.now_us += later_us
     log.dispatch(2, 4, LOW)
     assert doubted(log, keySharedLookAheadMsgInReplayThresholdPerConsumer=2) == [expected]
+
+
+@pytest.mark.parametrize(("limit", "severity"), [(20, "not_provable unacked_limit_broker"), (30, "violation")])
+def test_a_limit_of_the_broker_counts_what_other_subscriptions_hold(limit: int, severity: str) -> None:
+    log = two()
+    hold(log, 4)  # more than 16 % of 20, not of 30
+    waits_for_long(log, 4, HIGH)
+    assert doubted(log, maxUnackedMessagesPerBroker=limit) == [severity]

@@ -5,6 +5,7 @@
 | unacked_limit_consumer | what was skipped while held, or sent twice, may count (E6, F10), up to the limit |
 | look_ahead_limit | delayed entries may be in replay: what cannot be sent goes there, due or not (contract 4.10) |
 | unacked_limit_subscription | half of the limit is unacknowledged: the broker reads on below that (contract 4.14) |
+| unacked_limit_broker | its share of `maxUnackedMessagesPerBroker` is unacknowledged, and others count (4.14) |
 | unwritable_connection | a connection that takes nothing more counts as no permits from 5.0.0 on (contract 3.12) |
 | open_transaction | nothing is read beyond the first message of a transaction that has not ended (contract 9.3, E11) |
 | claimed_delays | what could be sent asked for a delay, and only trace.json says that delays are off (contract 4.13) |
@@ -31,6 +32,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import look_ahead
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back, held_up
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_BROKER
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
@@ -42,8 +44,12 @@ IN_REPLAY: Final = "look_ahead_limit"
 RATE: Final = "dispatch_rate_limit"
 SUBSCRIPTION: Final = "unacked_limit_subscription"
 TRANSACTION: Final = "open_transaction"
+BROKER: Final = "unacked_limit_broker"
 UNWRITABLE: Final = "unwritable_connection"
 DELAYED: Final = "claimed_delays"
+
+# maxUnackedMessagesPerSubscriptionOnBrokerBlocked, by default (contract 4.14).
+_SHARE_OF_BROKER: Final = 0.16
 
 DOUBTS: Final[Mapping[str, str]] = {
     UNACKED: "the broker may count more messages as unacknowledged than rows show, and so have blocked their consumers",
@@ -54,6 +60,9 @@ DOUBTS: Final[Mapping[str, str]] = {
     RATE: "a limit of the dispatch rate may have had to make up for what it was charged, which no row shows",
     SUBSCRIPTION: (
         "the subscription may have reached its limit of unacknowledged messages, and has not come down to half of it"
+    ),
+    BROKER: (
+        "the broker may have reached maxUnackedMessagesPerBroker with what other subscriptions hold, which no row shows"
     ),
     UNWRITABLE: (
         "their consumers acknowledged nothing meanwhile, and may not have read from connections that were full: this "
@@ -121,9 +130,11 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
         if look_ahead_reached(situation, joined(joined(held, delayed), again), free):
             return IN_REPLAY
     # What is due may not have been read: limits hold the broker up before it knows the delay.
-    if all_are_read or bool(shown_as_read(state, free, reported).any()) or reads_on(goes_on, gave_up):
+    if all_are_read or bool(shown_as_read(state, free, reported).any()):
         return ""
-    return SUBSCRIPTION if _may_be_full(situation) else ""
+    if _may_be_full(situation) and not reads_on(goes_on, gave_up):
+        return SUBSCRIPTION
+    return BROKER if _has_its_share(situation) else ""
 
 
 def ends_it(situation: Situation, waiting: Waiters) -> Waiters:
@@ -151,5 +162,17 @@ def _may_be_full(situation: Situation) -> bool:
     wait = record_of(state.waits.common, WAIT)
     if wait["may_be_blocked"] == 1 or wait["may_be_blocked_ts"] > situation.since_us:
         return True
-    counted = max(int(common_of(state)["unacked"]) + uncounted_of_all(state), situation.reported.unacked or 0)
-    return bool(is_half_of_limit(state, counted))
+    return bool(is_half_of_limit(state, _unacked(situation)))
+
+
+def _has_its_share(situation: Situation) -> bool:
+    """Whether the broker, at its limit for all subscriptions, blocks this one, or may have until shortly before."""
+    limit = situation.in_force.lowest(UNACKED_PER_BROKER)
+    given_up: NDArray[np.bool_] = situation.state.consumers.view(np.ndarray)["gave_up_ts"] > situation.since_us
+    return limit > 0 and (_unacked(situation) > limit * _SHARE_OF_BROKER or bool(given_up.any()))
+
+
+def _unacked(situation: Situation) -> int:
+    """The messages that the broker may count as unacknowledged in the subscription."""
+    state = situation.state
+    return max(int(common_of(state)["unacked"]) + uncounted_of_all(state), situation.reported.unacked or 0)

@@ -17,7 +17,7 @@ the broker is unknown, the same holds for the whole trace, because owners decide
 """
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -56,6 +56,10 @@ _NO_SELECTOR: Final = "no snapshot of several consumers shows that the broker ha
 _OTHERS_COUNT: Final = "entries of the others count for it too"
 _OTHERS_EXPLAIN: Final = "entries of the others may explain it: what the same read sent, or how far the broker had read"
 _OTHERS_WAIT: Final = "entries of the others may have been sent meanwhile, or been in the way"
+_NEW_CURSOR: Final = (
+    "the broker had closed all consumers, and what waited then is not sent again, as if the subscription had been "
+    "deleted and created anew, or its cursor moved: no row says so"
+)
 _BEGINS_LATER: Final = "the trace begins later than the subscription, and rows before it may explain it"
 
 
@@ -112,6 +116,8 @@ def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
     if clock.back_from_seq is not None:
         because = clock.doubt(clock.back_from_seq)
         alibis.append(Alibi("unexplained", partial(_after, clock.back_from_seq - 1), "not_provable", because))
+    if any(rejoin.by_broker for rejoin in context.rejoins):
+        alibis.append(Alibi("unexplained", partial(_of_former_cursor, context), "not_provable", _NEW_CURSOR))
     if context.found.membership.owners.unknown:
         alibis.append(Alibi("unexplained", depends, "not_provable", context.doubts.all[-1].because))
     if not context.config.sample.is_all:
@@ -123,6 +129,21 @@ def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
             because = f"rows between seq {begin} and seq {end} are missing, and they may explain it"
         alibis.append(Alibi("unexplained", partial(_near, gap, context), "not_provable", because))
     return alibis
+
+
+def _of_former_cursor(context: FindingContext, found: Records) -> Mask:
+    """Whether each finding is about a wait from before the broker closed all consumers, which no dispatch ends.
+
+    So it is where the subscription is deleted and created anew (`unsubscribe`), or its cursor moved on, without a row.
+    """
+    entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
+    of_former = np.zeros(found.size, dtype=np.bool_)
+    for at, other in enumerate(zip(found.other_ledger.tolist(), found.other_entry.tolist(), strict=True)):
+        rejoin = context.rejoin_before(int(found.seq[at])) if found.rule[at] in OVERTAKING else None
+        if rejoin is not None and rejoin.by_broker and found.other_since_seq[at] < rejoin.joined.seq:
+            same = (entries["ledger"] == other[0]) & (entries["entry"] == other[1])
+            of_former[at] = not bool((entries["sent_seq"][same] > rejoin.joined.seq).any())
+    return of_former
 
 
 def _near(gap: UnseenRows, context: FindingContext, found: Records) -> Mask:
