@@ -416,8 +416,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         statement="Consumers get about as many entries as each other.",
         found_when=(
             "of 10 dispatches or more to 2 consumers or more that were connected for half of the time or longer, one "
-            "got one and a half times the mean and three times the least, or a tenth of the mean; a name that connects "
-            "anew is one consumer"
+            "got a tenth of the mean; or, if there were no others, one and a half times the mean and three times the "
+            "least; a name that connects anew is one consumer"
         ),
         unless=_ALWAYS_INFORMATION,
         counted="consumers",

@@ -26,7 +26,10 @@ def uneven_shares(context: FindingContext) -> Iterator[tuple[Stay, str]]:
     now_us = context.found.membership.released.ts_us
     connected_us = {label: sum(_connected_us(stay, now_us) for _, stay in of) for label, of in stays.items()}
     long_us = max(connected_us.values(), default=0) / 2
-    sent = Counter({label: sum(counts.get(number, (0, 0))[0] for number, _ in of) for label, of in stays.items()})
+    sent, acknowledged = (
+        Counter({label: sum(counts.get(number, (0, 0))[at] for number, _ in of) for label, of in stays.items()})
+        for at in range(2)
+    )
     compared = [(label, number) for label, number in sent.most_common() if connected_us[label] >= long_us]
     total = sent.total()
     if len(compared) < _CONSUMERS_MIN or total < _DISPATCHES_MIN:
@@ -34,8 +37,11 @@ def uneven_shares(context: FindingContext) -> Iterator[tuple[Stay, str]]:
     # Of those that are connected at one time; one that comes and goes is a part of one.
     mean = total * max(connected_us.values()) / max(sum(connected_us.values()), 1)
     (most, most_sent), (_, least_sent) = compared[0], compared[-1]
-    idle = [(label, number) for label, number in compared if number <= _IDLE * mean]
-    if not idle and (most_sent < _TIMES_MEAN * mean or most_sent < _TIMES_LEAST * least_sent):
+    # One that acknowledges nothing of what it gets hangs, and is not idle.
+    idle = [(label, n) for label, n in compared if n <= _IDLE * mean and not n > acknowledged[label] == 0]
+    # Where consumers come and go, what they had to catch up on decides shares.
+    uneven = len(compared) == len(sent) and most_sent >= max(_TIMES_MEAN * mean, _TIMES_LEAST * least_sent)
+    if not (idle or uneven):
         return
     least = idle or compared[-1:]
     named = ", ".join(f"{label} ({number / total:.0%})" for label, number in least[:_NAMED_MAX])
