@@ -28,6 +28,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_floors_count_every_row(spark: SparkSession, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from benchmarks.own_floor import own_floor, placed

@@ -1,7 +1,8 @@
 """Each kind of audit on Spark, by the Python API, has the rows of the embedded engine.
 
-The gate runs it on the newest Spark and on the oldest (`make test-oldest-spark`), `test_environments.py` on each in an
-environment of its own.
+`make test-oldest-spark` runs it on the oldest Spark, as part of `.ci/run`; `make test-slow` on the newest, and by
+`test_environments.py` on each in an environment of its own. The gate compares rows, windows, refused rows and conversions
+of the newest with those of the embedded engine one by one.
 """
 
 from pathlib import Path
@@ -12,7 +13,7 @@ from embedded_commands import EmbeddedCommands
 from kinds_of_embedded import assert_equal_rows, audit_embedded
 from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_every_kind_of_audit_has_the_rows_of_the_embedded_engine(
