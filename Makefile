@@ -9,7 +9,8 @@ STAMP_OF_EMBEDDED := $(VENV)/.installed-embedded
 STAMP_OF_SPARK := $(VENV)/.installed-spark
 # Bytecode is written in any case: without it each process compiles all that it imports anew, and pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(BIN)/python -m pytest --dist loadgroup --numprocesses
+# Groups of tests in the order of tests/conftest.py: xdist's own order would begin with those of the most tests.
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder --numprocesses
 OLDEST_SPARK := $(VENV)/oldest-spark
 TESTS_OF_OLDEST_SPARK := tests/releases/test_every_kind.py tests/engine/test_exchange.py tests/engine/test_arrow_frames.py tests/jobs/engines/test_delta.py
 SLOWEST := --durations=25 --durations-min=5

@@ -29,6 +29,8 @@ MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start":
 
 NO_JAVA = "there is no Java 17 or later for Apache Spark"
 NO_BROWSER = "there is no Chromium for the pages"
+LONGEST = ("spark", "broker", "embedded", "wheel")
+"""Groups of tests that take minutes, in the order in which processes take them."""
 
 pytest_plugins = ["page_fixtures", "broker_fixtures", "table_fixtures", "store_fixtures"]
 
@@ -47,14 +49,16 @@ register_profiles()
 # Before xdist's own, which reads the groups that are added here.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests of one recording after each other, and last those of several: few replays are kept at a time."""
-    items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
+    """Puts the tests of one recording after each other, and last those of several: few replays are kept at a time.
+
+    Of several processes one has the session of Spark, and one makes what several tests share. The groups that take
+    minutes come first, so that none of them is what the others wait for at the end.
+    """
+    groups = {item: _on_jvm(item) or _recording(item) or _shared(item) for item in items}
+    items.sort(key=lambda item: (_place(groups[item]), _is_of_several(item), _recording(item)))
     for item in items:
-        # Of several processes one has the session of Spark, and one makes what several tests share.
-        if item.config.pluginmanager.hasplugin("xdist"):
-            name = _on_jvm(item) or _recording(item) or _shared(item)
-            if name:
-                item.add_marker(pytest.mark.xdist_group(name))
+        if item.config.pluginmanager.hasplugin("xdist") and groups[item]:
+            item.add_marker(pytest.mark.xdist_group(groups[item]))
     # A test that needs a broker asks for its release when it starts it (`real_broker.running_broker`).
     needed = (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER))
     for marker, is_there, reason in needed:
@@ -71,6 +75,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, left_out in reasons.items():
         if reason.startswith((NO_JAVA, NO_BROWSER, NO_BROKER)):
             terminalreporter.write_line(f"{left_out} tests were left out: {reason}", yellow=True)
+
+
+def _place(group: str) -> int:
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
 
 
 def _on_jvm(item: pytest.Item) -> str:

@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.engine.functions import Workers
 
 SCRIPT = Path(__file__).with_name("replay_on_sail.py")
 # Each kind of dispatcher, and several groups in a trace.
-NAMES = ("crash-1-4.0.8", "crash-1-3.3.2", "crash-3-4.0.8-classic", "two-subscriptions-4.2.4", "four-partitions-4.0.8")
+NAMES = ("crash-1-3.3.2", "crash-3-4.0.8-classic", "two-subscriptions-4.2.4")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """Each kind of audit on Spark, by the Python API, has the rows of the embedded engine.
 
 `make test-oldest-spark` runs it on the oldest Spark, as part of `.ci/run`; `make test-slow` on the newest, and by
-`test_environments.py` on each in an environment of its own. The gate compares rows, windows, refused rows and conversions
-of the newest with those of the embedded engine one by one.
+`test_environments.py` on each in an environment of its own. Of the newest the gate compares rows, windows, refused rows
+and conversions with those of the embedded engine, each in a test of its own.
 """
 
 from pathlib import Path

@@ -83,23 +83,25 @@ def test_rows_that_workers_make_become_rows_of_a_table(way: Way, spark: SparkSes
     assert [(row["line"], row["raw"], row["detail"]) for row in found] == [(n, str(n), None) for n in range(1, 6)]
 
 
-@pytest.mark.parametrize("first", ["earlier", "later"])
 def test_of_two_attempts_at_one_run_one_gives_way(
-    way: Way, expected: dict[str, list[str]], spark: SparkSession, tmp_path: Path, first: str
+    way: Way, expected: dict[str, list[str]], spark: SparkSession, tmp_path: Path
 ) -> None:
-    attempts = {name: way.opened(tmp_path, "aaaa") for name in ("earlier", "later")}
-    # Neither saw the other's rows when it opened the tables.
-    for tables in attempts.values():
-        tables.write(tables.stage(results(spark, TWO_TABLES)))
-    loser = attempts["later" if first == "earlier" else "earlier"]
-    attempts[first].finish({**ROWS["runs"], "started_at_us": 1})
-    with pytest.raises(GaveWayError, match="another audit of the same traces and settings wrote run aaaa"):
-        loser.finish({**ROWS["runs"], "started_at_us": 2})
-    (run,) = rows_in(tmp_path, "runs", "started_at_us")
-    assert run["started_at_us"] == 1
-    found = contents(tmp_path)
-    assert {name: found[name] for name in TWO_TABLES} == {name: expected[name] for name in TWO_TABLES}
-    assert names_in(way, tmp_path) == TABLES.keys()
+    # Which of the two began first makes no difference to what the transaction of Delta compares.
+    for first in ("earlier",) if way.spark else ("earlier", "later"):
+        folder = tmp_path / first
+        attempts = {name: way.opened(folder, "aaaa") for name in ("earlier", "later")}
+        # Neither saw the other's rows when it opened the tables.
+        for tables in attempts.values():
+            tables.write(tables.stage(results(spark, TWO_TABLES)))
+        loser = attempts["later" if first == "earlier" else "earlier"]
+        attempts[first].finish({**ROWS["runs"], "started_at_us": 1})
+        with pytest.raises(GaveWayError, match="another audit of the same traces and settings wrote run aaaa"):
+            loser.finish({**ROWS["runs"], "started_at_us": 2})
+        (run,) = rows_in(folder, "runs", "started_at_us")
+        assert run["started_at_us"] == 1
+        found = contents(folder)
+        assert {name: found[name] for name in TWO_TABLES} == {name: expected[name] for name in TWO_TABLES}
+        assert names_in(way, folder) == TABLES.keys()
 
 
 def test_of_attempts_that_write_at_one_time_one_gets_through(
