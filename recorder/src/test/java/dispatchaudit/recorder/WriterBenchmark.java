@@ -24,14 +24,16 @@ import org.apache.pulsar.common.api.proto.CommandAck;
 import org.apache.pulsar.common.api.proto.CommandMessage;
 import org.apache.pulsar.common.api.proto.CommandSubscribe;
 import org.apache.pulsar.common.api.proto.MessageMetadata;
+import org.apache.pulsar.common.api.proto.SingleMessageMetadata;
 import org.apache.pulsar.common.protocol.Commands;
 
 /**
  * What hooks and writer cost for a message that is published, sent once and acknowledged by itself (five rows): CPU time of
  * the thread that calls the hooks and of the writer, and garbage of both. The hooks get the producer, the consumers and the
- * connections of a broker that idles; what they are called with is made outside of the measured time.
+ * connections of a broker that idles; what they are called with is made outside of the measured time. Entries may be batches
+ * that mix keys: then all figures are for an entry.
  *
- * <pre>java @target/writer-benchmark.args [rounds [messages [setting=value ...]]]</pre>
+ * <pre>java @target/writer-benchmark.args [rounds [entries [messages of an entry [setting=value ...]]]]</pre>
  */
 public final class WriterBenchmark {
     private static final com.sun.management.ThreadMXBean THREADS =
@@ -91,16 +93,29 @@ public final class WriterBenchmark {
     /** What the broker calls the hooks with for one message. */
     private record Message(ByteBuf headersAndPayload, Context context, Entry entry, MessageMetadata metadata, Consumer consumer,
                            CommandMessage sent, CommandAck ack) {
-        static Message of(int number, Consumer consumer) {
+        static Message of(int number, int messages, Consumer consumer) {
             MessageMetadata metadata = new MessageMetadata().setProducerName("producer-1").setSequenceId(number)
                     .setPublishTime(System.currentTimeMillis()).setPartitionKey("key-" + number % KEYS);
-            ByteBuf bytes = Commands.serializeMetadataAndPayload(
-                    Commands.ChecksumType.Crc32c, metadata, Unpooled.wrappedBuffer(new byte[1_024]));
+            ByteBuf payload = Unpooled.wrappedBuffer(new byte[1_024]);
+            if (messages > 1) {
+                metadata.setNumMessagesInBatch(messages);
+                payload = batch(number, messages);
+            }
+            ByteBuf bytes = Commands.serializeMetadataAndPayload(Commands.ChecksumType.Crc32c, metadata, payload);
             CommandMessage sent = new CommandMessage().setConsumerId(consumer.consumerId());
             sent.setMessageId().setLedgerId(7).setEntryId(number);
             CommandAck ack = new CommandAck().setConsumerId(consumer.consumerId()).setAckType(CommandAck.AckType.Individual);
             ack.addMessageId().setLedgerId(7).setEntryId(number);
             return new Message(bytes, new Context(), EntryImpl.create(7, number, new byte[0]), metadata, consumer, sent, ack);
+        }
+
+        private static ByteBuf batch(int number, int messages) {
+            ByteBuf batch = Unpooled.buffer();
+            for (int at = 0; at < messages; at++) {
+                SingleMessageMetadata single = new SingleMessageMetadata().setPartitionKey("key-" + (number + at) % KEYS);
+                Commands.serializeSingleMessageInBatchWithPayload(single, Unpooled.wrappedBuffer(new byte[100]), batch);
+            }
+            return batch;
         }
 
         ServerCnx connection() {
@@ -125,11 +140,12 @@ public final class WriterBenchmark {
 
     private static void run(String[] arguments) throws Exception {
         int rounds = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 12;
-        int messages = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 100_000;
+        int entries = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 100_000;
+        int messages = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 1;
         Properties properties = new Properties();
         properties.setProperty(Settings.PREFIX + "SnapshotMs", "0");
         properties.setProperty(Settings.PREFIX + "Directory", Files.createTempDirectory("writer-benchmark").toString());
-        for (int i = 2; i < arguments.length; i++) {
+        for (int i = 3; i < arguments.length; i++) {
             String[] setting = arguments[i].split("=", 2);
             properties.setProperty(Settings.PREFIX + setting[0], setting[1]);
         }
@@ -150,20 +166,20 @@ public final class WriterBenchmark {
                         (ServerCnx) consumer.cnx());
                 parts.membership().joined(consumer, (ServerCnx) consumer.cnx());
             }
-            new WriterBenchmark(parts, producer, consumers, rounds).measure(messages);
+            new WriterBenchmark(parts, producer, consumers, rounds).measure(entries, messages);
             parts.stop();
         }
     }
 
-    private void measure(int messages) throws Exception {
+    private void measure(int entries, int messages) throws Exception {
         long writer = Arrays.stream(THREADS.getThreadInfo(THREADS.getAllThreadIds()))
                 .filter(thread -> thread != null && thread.getThreadName().equals("dispatch-audit-writer"))
                 .findFirst().orElseThrow().getThreadId();
         for (int round = 0; round < writerNs.length; round++) {
             long ns = THREADS.getThreadCpuTime(writer);
             long bytes = THREADS.getThreadAllocatedBytes(writer);
-            for (int begin = 0; begin < messages; begin += BURST) {
-                burst(round, begin);
+            for (int begin = 0; begin < entries; begin += BURST) {
+                burst(round, begin, messages);
                 waitForWriter(50_000);
             }
             waitForWriter(0);
@@ -172,19 +188,20 @@ public final class WriterBenchmark {
         }
         long[] hooks = new long[writerNs.length];
         Arrays.setAll(hooks, round -> Arrays.stream(hookNs).mapToLong(ofHook -> ofHook[round]).sum());
-        System.out.printf("a message: hooks %s, %d bytes of garbage; writer %s, %d bytes; %.1f bytes on disk%n",
-                us(hooks, messages), median(hookBytes) / messages, us(writerNs, messages), median(writerBytes) / messages,
-                parts.counters().bytesWritten.sum() / (double) messages / writerNs.length);
+        System.out.printf("%s: hooks %s, %d bytes of garbage; writer %s, %d bytes; %.1f bytes on disk%n",
+                messages == 1 ? "a message" : "a batch of " + messages, us(hooks, entries), median(hookBytes) / entries,
+                us(writerNs, entries), median(writerBytes) / entries,
+                parts.counters().bytesWritten.sum() / (double) entries / writerNs.length);
         for (int hook = 0; hook < HOOKS.length; hook++) {
-            System.out.printf("  %-15s %s%n", HOOKS[hook], us(hookNs[hook], messages));
+            System.out.printf("  %-15s %s%n", HOOKS[hook], us(hookNs[hook], entries));
         }
     }
 
     /** The hooks of as many messages as a broker reads at once, one hook after the other. */
-    private void burst(int round, int begin) throws Exception {
+    private void burst(int round, int begin, int messages) throws Exception {
         List<Message> burst = new ArrayList<>(BURST);
         for (int number = begin; number < begin + BURST; number++) {
-            burst.add(Message.of(number, consumers.get(number * 7 % CONSUMERS)));
+            burst.add(Message.of(number, messages, consumers.get(number * 7 % CONSUMERS)));
         }
         Traffic traffic = parts.traffic();
         long bytes = THREADS.getCurrentThreadAllocatedBytes();
@@ -241,9 +258,9 @@ public final class WriterBenchmark {
         return sorted;
     }
 
-    private static String us(long[] ns, int messages) {
+    private static String us(long[] ns, int entries) {
         long[] sorted = sorted(ns);
         return "%.2f us (%.2f to %.2f)".formatted(
-                median(ns) / 1e3 / messages, sorted[0] / 1e3 / messages, sorted[sorted.length - 1] / 1e3 / messages);
+                median(ns) / 1e3 / entries, sorted[0] / 1e3 / entries, sorted[sorted.length - 1] / 1e3 / entries);
     }
 }
