@@ -84,6 +84,11 @@ def _consumer(found: Json) -> dict[str, Any]:
     if isinstance(draining, list):
         hashes = [one for one in draining if isinstance(one, dict)]
         consumer["drainingHashes"] = [{**_renamed(one), "unackMsgs": one.get("unacked_messages")} for one in hashes]
+        # A snapshot need not repeat what its list says.
+        consumer.setdefault("drainingHashesCount", len(hashes))
+        entries = [number for one in hashes if isinstance(number := one.get("unacked_messages"), int)]
+        if len(entries) == len(hashes):
+            consumer.setdefault("drainingHashesUnackedMessages", sum(entries))
     return consumer
 
 

@@ -76,9 +76,7 @@ final class BrokerFeatures {
         OF_CONSUMER_STATS.put("last_acked_timestamp", Member.of(stats, "lastAckedTimestamp"));
         OF_CONSUMER_STATS.put("last_consumed_timestamp", Member.of(stats, "lastConsumedTimestamp"));
         OF_CONSUMER_STATS.put("last_consumed_flow_timestamp", Member.of(stats, "lastConsumedFlowTimestamp"));
-        OF_CONSUMER_STATS.put("draining_hashes_count", Member.of(stats, "getDrainingHashesCount"));
         OF_CONSUMER_STATS.put("draining_hashes_cleared_total", Member.of(stats, "getDrainingHashesClearedTotal"));
-        OF_CONSUMER_STATS.put("draining_hashes_unacked_messages", Member.of(stats, "getDrainingHashesUnackedMessages"));
         OF_CONSUMER_STATS.put("read_position_when_joining", Member.of(stats, "getReadPositionWhenJoining"));
 
         OF_DRAINING_HASH.put("hash", Member.of(DRAINING_HASH, "getHash"));
