@@ -13,11 +13,11 @@ from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, worst_verdi
 DATA: Final = Path(__file__).resolve().parents[1] / "data"
 EXPECTED: Final[dict[str, dict[str, Any]]] = {
     f"{folder}/{name}": expected
-    for folder in ("reports", "reports4")
+    for folder in ("reports", "reports4", "reports5")
     for name, expected in json.loads((DATA / folder / "expect.json").read_text()).items()
 }
-"""What a right audit says, by the folder of the trace. `reports` has bugs of brokers, `reports4` what clients, filters
-and restarts do."""
+"""What a right audit says, by the folder of the trace. `reports` has bugs of brokers, `reports4` and `reports5` what
+clients, filters, limits and restarts do."""
 
 
 class Judged(NamedTuple):
