@@ -45,6 +45,8 @@ SignName = Literal[
     "total_below_consumers",
     "unacknowledged_beyond_backlog",
     "rate_limited",
+    "entry_filter",
+    "sent_again",
     "unaccounted",
     "many_holes",
     "equal_names",

@@ -72,6 +72,8 @@ class SubscriptionStats:
         after_mark_delete: the recently joined consumers by name, with the position at which each joined; None: not
             reported.
         throttled: reads that rate limits shortened or delayed, of all kinds.
+        rejected: messages that entry filters rejected.
+        rescheduled: how often they put off one.
         has_text_ranges: whether hash ranges are texts, as 3.x and the classic dispatcher write them.
     """
 
@@ -98,6 +100,9 @@ class SubscriptionStats:
     holes: int | None = None
     after_mark_delete: Mapping[str, Position] | None = None
     throttled: int | None = None
+    rejected: int | None = None
+    rescheduled: int | None = None
+    rate_redeliver: float | None = None
     has_text_ranges: bool = False
 
 

@@ -67,6 +67,8 @@ FOUND: dict[str, tuple[Json | tuple[Json, ...], str]] = {
     "total_below_consumers": (stats(consumer("c1", **HOLDS), unackedMessages=4, msgBacklog=30), "proved"),
     "unacknowledged_beyond_backlog": (stats(consumer("c1", unackedMessages=400), FREE, msgBacklog=143), "proved"),
     "rate_limited": (stats(FREE, dispatchThrottledMsgEventsBySubscriptionLimit=7), "compatible"),
+    "entry_filter": (stats(FREE, filterRejectedMsgCount=7), "compatible"),
+    "sent_again": (stats(FREE, msgRateOut=10.0, msgRateRedeliver=5.0), "compatible"),
     "unaccounted": ((stats(FREE, msgBacklog=60), internal(waiting=True)), "compatible"),
     "many_holes": (stats(FREE, nonContiguousDeletedMessagesRanges=10_001), "proved"),
     "equal_names": (stats(consumer("c1"), consumer("c1", address="/10.0.0.9:1")), "proved"),
@@ -116,6 +118,8 @@ NEARLY: dict[str, Json | tuple[Json, ...]] = {
         consumer("c1", unackedMessages=400, avgMessagesPerEntry=5), FREE, msgBacklog=143
     ),
     "rate_limited": stats(FREE, dispatchThrottledMsgEventsBySubscriptionLimit=0),
+    "entry_filter": stats(FREE, filterRejectedMsgCount=0, filterRescheduledMsgCount=0),
+    "sent_again": stats(FREE, msgRateOut=10.0, msgRateRedeliver=4.9),
     "unaccounted": (stats(consumer("c1", **HOLDS), msgBacklog=31), internal(waiting=True)),
     "many_holes": stats(FREE, nonContiguousDeletedMessagesRanges=10_000),
     "equal_names": stats(consumer("c1"), consumer("c2")),

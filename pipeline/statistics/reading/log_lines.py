@@ -3,7 +3,8 @@
 A log shows single events and no counters, so nothing is judged from it; it says which statistics to look at.
 
 Source: `DrainingHashesTracker` (#25277, #25558), `ConsumerStatsRecorderImpl` (#23698), `UnAckedMessageTracker`,
-`PersistentDispatcherMultipleConsumers`; pulsar-client-dotnet#271; pulsar-client-go#698.
+`PersistentDispatcherMultipleConsumers`; pulsar-client-dotnet#271; pulsar-client-go#698;
+`HashRangeExclusiveStickyKeyConsumerSelector` (#7217), `AbstractSubscription` (#23272).
 """
 
 import re
@@ -64,6 +65,28 @@ LINE_SIGNS: Final = (
         re.compile(r"Reconnecting (?:to broker|after|the connection)[^\n]*?(?:name=(\S+))?"),
         "consumer",
         "the client lost its connection: what it held goes to others, and its hashes move twice",
+    ),
+    LineSign(
+        re.compile(r"Range conflict with consumer(?: Consumer\{[^{}\n]*?consumerName=([^,{}\n]+))?"),
+        "connected consumer",
+        "the join of a STICKY consumer was refused, because its ranges overlap with those of one that is connected: "
+        "give each ranges of its own",
+    ),
+    LineSign(
+        re.compile(r"Subscription is of different type()"),
+        "",
+        "the join was refused, because consumers ask for different policies, or types, in one subscription: give all "
+        "of them one, or a subscription each (#23272)",
+    ),
+    LineSign(
+        re.compile(r"Subscription reached max consumers limit()"),
+        "",
+        "the join was refused, because the subscription has as many consumers as maxConsumersPerSubscription allows",
+    ),
+    LineSign(
+        re.compile(r"is already draining hash (\d+)"),
+        "hash",
+        "the broker's list of draining hashes contradicts itself, which is a bug of the broker: unload the topic",
     ),
 )
 """All kinds of lines that are known, each with what it means."""

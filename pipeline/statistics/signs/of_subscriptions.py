@@ -173,6 +173,14 @@ def _states(facts: SubscriptionFacts) -> Iterator[Found]:
     sub = facts.subscription
     if sub.throttled:
         yield Found("rate_limited", "compatible", (), f"reads were throttled {count(sub.throttled, 'time')}")
+    if sub.rejected or sub.rescheduled:
+        shown = (
+            f"filters rejected {count(sub.rejected or 0, 'message')}, and put off {sub.rescheduled or 0:,} times one"
+        )
+        yield Found("entry_filter", "compatible", (), shown)
+    if sub.rate_redeliver and sub.rate_out is not None and 2 * sub.rate_redeliver >= sub.rate_out:
+        shown = f"{sub.rate_redeliver:,.1f} of {sub.rate_out:,.1f} messages a second were sent before"
+        yield Found("sent_again", "compatible", (), shown)
     if sub.holes is not None and sub.holes > facts.limits.ack_holes:
         shown = f"{sub.holes:,} ranges, with a default of {facts.limits.ack_holes:,} that are persisted"
         yield Found("many_holes", "proved", (), shown)
