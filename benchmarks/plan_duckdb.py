@@ -19,8 +19,12 @@ def _prepared(engine: duckdb.DuckDBPyConnection, trace: Path) -> Run:
     engine.read_parquet(str(files_in(trace))).create_view("events", replace=True)
 
     def run() -> Found:
-        rules = (two_rules.first_delivery_order("events"), two_rules.single_holder("events", "unnest"))
-        broken = Broken(*(_count(engine, rule) for rule in rules))
+        # Numbers in the place of texts, and each part of the files read once: half of the CPU time of views.
+        sent = two_rules.sent("events", "hash(topic)", "hash(topic, key)")
+        engine.execute(f"CREATE OR REPLACE TEMP TABLE sent AS {sent}")
+        engine.execute(f"CREATE OR REPLACE TEMP TABLE acked AS {two_rules.acked('events', 'unnest', 'hash(topic)')}")
+        rules = (two_rules.FIRST_DELIVERY_ORDER, two_rules.SINGLE_HOLDER)
+        broken = Broken(*(_count(engine, two_rules.counted(rule)) for rule in rules))
         return broken._asdict
 
     return run

@@ -38,13 +38,17 @@ def two_rules_on(spark: SparkSession, trace: Path) -> Run:
     events = spark.read.format(source).load(str(log))
 
     def run() -> Found:
-        rules = (two_rules.first_delivery_order("events"), two_rules.single_holder("events", "explode"))
         events.createOrReplaceTempView("events")
+        sent = two_rules.sent("events", "xxhash64(topic)", "xxhash64(topic, key)")
+        spark.sql(sent).createOrReplaceTempView("sent")
+        spark.sql(two_rules.acked("events", "explode", "xxhash64(topic)")).createOrReplaceTempView("acked")
+        rules = (two_rules.FIRST_DELIVERY_ORDER, two_rules.SINGLE_HOLDER)
         try:
-            broken = Broken(*(int(spark.sql(rule).collect()[0][0]) for rule in rules))
+            broken = Broken(*(int(spark.sql(two_rules.counted(rule)).collect()[0][0]) for rule in rules))
         finally:
             # The caller may go on using the session.
-            spark.catalog.dropTempView("events")
+            for view in ("events", "sent", "acked"):
+                spark.catalog.dropTempView(view)
         return broken._asdict
 
     return run

@@ -131,9 +131,12 @@ def all_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found_on_spark(spark: SparkSession, all_cases: Path) -> Mapping[str, Broken]:
     """What each rule finds in each case, by one query for all cases."""
     spark.read.parquet(str(all_cases / "events.parquet")).createOrReplaceTempView("all_cases")
-    rules = (two_rules.out_of_order("all_cases"), two_rules.to_another_holder("all_cases", "explode"))
+    spark.sql(two_rules.sent("all_cases", key="struct(topic, key)")).createOrReplaceTempView("sent")
+    spark.sql(two_rules.acked("all_cases", "explode")).createOrReplaceTempView("acked")
+    rules = (two_rules.FIRST_DELIVERY_ORDER, two_rules.SINGLE_HOLDER)
     found = [Counter(row.topic.partition("/")[0] for row in spark.sql(rule).collect()) for rule in rules]
-    spark.catalog.dropTempView("all_cases")
+    for view in ("all_cases", "sent", "acked"):
+        spark.catalog.dropTempView(view)
     return {case: Broken(*(of_rule[case] for of_rule in found)) for case in CASES}
 
 
