@@ -179,6 +179,7 @@ def test_a_refused_join_has_the_words_of_the_broker(recorded: Recorded) -> None:
     assert told == ("other", "start", "ConsumerBusy")
     assert all("limit" in row["error"] for row in refused)
     assert "the join of other was refused" in recorded.said
+    assert "a limit allows no more (maxConsumersPerSubscription, maxConsumersPerTopic): 2 consumers" in recorded.said
 
 
 def test_entry_filters_are_named_and_leave_order_open(recorded: Recorded) -> None:

@@ -116,6 +116,14 @@ def test_refused_joins_are_counted_by_name_and_say_what_stood_in_the_way() -> No
     assert "different policies" in other.explanation.why[0]
 
 
+def test_a_join_beyond_a_limit_is_told_the_limit() -> None:
+    log = Log()
+    log.join(1)
+    _refused(log, "other", "ConsumerBusy", "Subscription reached max consumers limit", key_shared_mode="AUTO_SPLIT")
+    (found,) = next(of for of in client_findings(replayed(log.rows).context) if of.rule == "refused_join").worst
+    assert "allows no more (maxConsumersPerSubscription, maxConsumersPerTopic): 1 consumer" in found.explanation.why[0]
+
+
 def test_a_join_that_was_refused_before_it_succeeded_leaves_no_consumer_behind() -> None:
     log = Log()
     _refused(log, "c1", "ServiceNotReady", "not loaded yet", key_shared_mode="AUTO_SPLIT")

@@ -12,6 +12,8 @@ from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedF
 
 # Answers of a broker that the client is to ask again, or another broker: it does so by itself.
 _ASK_AGAIN: Final = frozenset({"ServiceNotReady", "MetadataError", "TopicNotFound", "TooManyRequests"})
+# In "Subscription reached max consumers limit", or "Topic reached ..." [recorded with 3.0.7 and 4.2.4].
+_LIMIT: Final = "max consumers limit"
 _NAMED_MAX: Final = 3
 
 
@@ -62,6 +64,12 @@ def _why(row: MembershipEvent, there: Sequence[Stay]) -> tuple[str, str]:
         )
     if row.reason in _ASK_AGAIN:
         return "the broker did not serve the topic then, and the client asks again", "Nothing, if it joined later."
+    if _LIMIT in (row.error or ""):
+        return (
+            f"a limit allows no more (maxConsumersPerSubscription, maxConsumersPerTopic): "
+            f"{count(len(there), 'consumer')} of the subscription at that time",
+            "Raise the limit in broker.conf or in the policies of the topic or its namespace, or run fewer consumers.",
+        )
     return (
         "nothing in the trace shows what stood in its way",
         "See in the log of the client, and of the broker, why the subscribe request failed.",
