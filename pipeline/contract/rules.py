@@ -202,8 +202,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         ),
         unless=(
             "not provable where only one side of dispatches or acknowledgements is recorded, where the broker goes "
-            "past a limit more often than it holds back at it (settings_mismatch), and of a subscription whose count "
-            "some versions get wrong: after a consumer left with messages, or acknowledged those of another one"
+            "past a limit again and again (settings_mismatch), and of a subscription whose count some versions get "
+            "wrong: after a consumer left with messages, or acknowledged those of another one"
         ),
         counted="dispatches under a limit",
         about="progress",

@@ -111,11 +111,11 @@ def test_a_transition_writes_no_memory_of_an_observer(module: str) -> None:
     """What begins anew is another matter: a slot, a limit that a row says anew, the counts of a window."""
     anew = {
         "dispatcher/claimed_limits.py": {"waits", "limits"},
-        "dispatcher/entries.py": {"checks"},
+        "dispatcher/entry/entries.py": {"checks"},
         "dispatcher/join_leave_reset.py": {"checks"},
-        "dispatcher/dispatcher.py": {"checks"},
+        "dispatcher/row_replay.py": {"checks"},
         # They count what rules are asked about.
-        "dispatcher/kernel.py": {"checks"},
+        "dispatcher/dispatches.py": {"checks"},
         "dispatcher/acknowledgements.py": {"checks"},
     }
     of_observers = {path[0] for _, path in writes((REPLAY / module).read_text()) if path[:1]} & set(MEMORIES.values())

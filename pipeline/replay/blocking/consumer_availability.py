@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.durations import unserved_us
-from dispatch_audit.pipeline.replay.blocking.may_be_blocked import note_may_be_blocked
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -18,7 +17,8 @@ from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
 
 _IN_FLIGHT_US: Final = 100_000
 
@@ -30,7 +30,6 @@ def update_availability(
     """Updates the cause for which a consumer can be sent nothing; see `flow_control.note_capacity`."""
     consumers, waits = state.consumers, state.waits.consumers
     cause, blocks_at = Cause.READY, state.common[0].blocks_at
-    note_may_be_blocked(state, consumer, point.ts_us)
     by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
     if withheld or (blocks_at > 0 and consumers[consumer].unacked + waits[consumer].counts_more >= blocks_at):

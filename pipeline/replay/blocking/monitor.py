@@ -45,7 +45,8 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import BY_SNAPSHOTS, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import BY_SNAPSHOTS
 
 # Causes of a consumer; the others are causes of a hash.
 _CONSUMER_CAUSES: Final = (Cause.NO_PERMITS, Cause.UNACKED_LIMIT_CONSUMER)

@@ -4,8 +4,8 @@ from typing import Final
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.output import GIVES_UP, STALLED
-from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 
 _LOOKS_OF_A_STALL: Final = 4

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
 
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1

@@ -14,7 +14,6 @@ from dispatch_audit.pipeline.replay.blocking.durations import (
     unavailable_us,
     unserved_us,
 )
-from dispatch_audit.pipeline.replay.blocking.may_be_blocked import note_subscription_may_be_blocked
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -22,7 +21,7 @@ from dispatch_audit.pipeline.replay.state.marks import Mark, is_due, is_overdue,
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import UNLOOKED
+from dispatch_audit.pipeline.replay.state.values import UNLOOKED
 
 # Of the look-ahead limit: rows do not show the last read if all its entries went to replay (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95
@@ -32,7 +31,6 @@ _NEAR_LIMIT: Final = 0.95
 def note_limits(state: SeenByBlocking, ts: int) -> None:
     """Adds up the time for which the limits of the subscription are reached; called with every row."""
     common, waits = state.common, state.waits.common
-    note_subscription_may_be_blocked(state, ts)
     if common[0].look_ahead_limit > 0 or waits[0].look_ahead_since_ts != UNKNOWN:
         limit = common[0].look_ahead_limit
         full = limit > 0 and common[0].in_replay >= _NEAR_LIMIT * limit

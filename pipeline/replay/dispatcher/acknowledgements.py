@@ -2,33 +2,23 @@
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK, SENT_OFTEN, SENT_OFTEN_MIN
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
-from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import ack_completed, acknowledge, delete_at_cursor
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry
-from dispatch_audit.pipeline.replay.dispatcher.transitions import (
-    ack_completed,
-    acknowledge,
-    delete_at_cursor,
-    stop_waiting,
-)
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, was_reset, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
-from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import (
-    ACKNOWLEDGEMENTS,
-    CLOSED,
-    NO_RESET,
-    RESET_BEGUN,
-    SETS_IGNORED,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, State
+from dispatch_audit.pipeline.replay.state.values import CLOSED, NO_RESET, RESET_BEGUN, SETS_IGNORED
 
 
 @compiled

@@ -14,11 +14,12 @@ from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay.dispatcher.sweep import sweep
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import empty_table, put_all
+from dispatch_audit.pipeline.replay.state.kinds import CONSUMER, ENTRY, HASH
 from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT
 from dispatch_audit.pipeline.replay.state.output import Output
-from dispatch_audit.pipeline.replay.state.pair_index import empty_table, put_all
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
-from dispatch_audit.pipeline.replay.state.state import CONSUMER, ENTRY, HASH, State, common_of
+from dispatch_audit.pipeline.replay.state.state import State, common_of
 
 _Array = TypeVar("_Array", bound="NDArray[Any]")
 

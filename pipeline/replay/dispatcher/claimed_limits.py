@@ -14,17 +14,13 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, LIMIT
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import (
-    CLAIM_CONTRADICTED,
-    CLAIM_DISREGARDED,
-    CLAIM_STANDS,
-    COMMON,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_DISREGARDED, CLAIM_STANDS
 
 
 class _Limit(NamedTuple):
@@ -62,7 +58,6 @@ class ContradictedLimit(NamedTuple):
         at: the dispatch that completed the evidence.
         first_seq: the first dispatch beyond it.
         passes: how often it was passed.
-        held_back: how often the broker held back at it.
         most: unacknowledged messages, the most that were seen.
         consumer: the index of the consumer that held them; NOBODY: it is the limit of the subscription.
     """
@@ -72,7 +67,6 @@ class ContradictedLimit(NamedTuple):
     at: TracePoint
     first_seq: int
     passes: int
-    held_back: int
     most: int
     consumer: int
 
@@ -89,7 +83,6 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
             # Where the limit is unknown, the former one still explains why the broker holds back.
             common[blocks_at] = in_force.lowest(name) if stands else 0
     common["read_batch_max"] = in_force.highest(READ_BATCH)
-    common["rate_limited"] = bool(in_force.rates())
 
 
 def _claim(state: Seen, limited: int) -> Any:
@@ -122,12 +115,8 @@ def disregard(state: State, out: Output) -> list[ContradictedLimit]:
             continue
         most_by = record_of(state.limits.common, LIMIT)["most_by"] if limited == OF_CONSUMER else NOBODY
         at = TracePoint(int(claim["contradicted_seq"]), int(claim["contradicted_ts"]))
-        passed_seq, passes, held_back, most = (
-            int(claim[name]) for name in ("passed_seq", "passes", "held_back", "most")
-        )
-        found.append(
-            ContradictedLimit(limit.setting, limit.cause.word, at, passed_seq, passes, held_back, most, int(most_by))
-        )
+        passed_seq, passes, most = (int(claim[name]) for name in ("passed_seq", "passes", "most"))
+        found.append(ContradictedLimit(limit.setting, limit.cause.word, at, passed_seq, passes, most, int(most_by)))
         claim["claim"] = CLAIM_DISREGARDED
         common[limit.at_most] = common[limit.blocks_at] = 0
         waits = state.waits.hashes.view(np.ndarray)

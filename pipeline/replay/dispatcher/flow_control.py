@@ -11,10 +11,12 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import update
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_MARK_DELETE, BY_REDELIVER, BY_RESET, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, BY_SNAPSHOTS, COMMON, CONSUMER, SETS_COUNT, State
+from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, SETS_COUNT
 
 _ONE_READ_US: Final = 10_000
 """What a consumer is sent without a longer pause may all be of one read."""
@@ -150,5 +152,5 @@ def note_capacity(
     # A new limit takes effect with the next acknowledgement: only what a consumer gives up unblocks it (4.14).
     elif consumers[consumer].blocked == 1 and half_free and ended_by in _GIVES_UP:
         unblock(state, consumer, point.ts_us)
-    note_at_limit(state, consumer, point)
+    note_at_limit(state, consumer)
     update_availability(state, out, consumer, point, ended_by, report_min_us)

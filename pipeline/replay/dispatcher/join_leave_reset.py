@@ -5,34 +5,20 @@ looking ahead (`timeline`).
 """
 
 from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
-from dispatch_audit.pipeline.replay.dispatcher.entries import free_slot, is_kept_for_a_read
-from dispatch_audit.pipeline.replay.dispatcher.transitions import (
-    begin_waiting,
-    remove_pending,
-    return_to_replay,
-    stop_waiting,
-)
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_slot, is_kept_for_a_read
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending, return_to_replay
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
+from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.state import (
-    CLOSED,
-    COMMON,
-    CONSUMER,
-    DELAYS_OFF,
-    LEAVING,
-    NO_RESET,
-    RESET_BEGUN,
-    RESET_ENDED,
-    RESTARTED,
-    State,
-    new_state,
-)
-from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
+from dispatch_audit.pipeline.replay.state.state import State, new_state
+from dispatch_audit.pipeline.replay.state.values import CLOSED, LEAVING, NO_RESET, RESET_BEGUN, RESET_ENDED, RESTARTED
 
 
 def consumer_joined(state: State, consumer: int) -> None:
@@ -180,9 +166,6 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         entries[slot].sent_seq = UNKNOWN
         state.checks.evidence_seq[slot] = UNKNOWN
         entries[slot].words_at = UNKNOWN
-        if entries[slot].marks & Mark.SENT_EARLY != 0 and state.common[0].delays != DELAYS_OFF:
-            # The new dispatcher tracks it, whatever the one before did.
-            entries[slot].marks |= Mark.DELAYED
         if entries[slot].marks & (Mark.ACKED | Mark.PASSED | Mark.IN_TRANSACTION) == Mark.ACKED:
             entries[slot].marks |= Mark.ACKED_BEFORE
         entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED | Mark.IN_TRANSACTION | Mark.ACKED_BEFORE

@@ -5,57 +5,40 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 """
 
 from dispatch_audit.pipeline.contract.rules import (
-    ABORTED_ACKNOWLEDGEMENT,
-    ACKNOWLEDGED_BEFORE_RESET,
     CUMULATIVE_ACK,
 )
 from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
-from dispatch_audit.pipeline.replay.dispatcher.delays import (
+from dispatch_audit.pipeline.replay.dispatcher.dispatches import dispatched
+from dispatch_audit.pipeline.replay.dispatcher.entry.delays import (
     end_delays,
     note_delay,
-    note_early,
-    note_overdue,
-    recall_delay,
 )
-from dispatch_audit.pipeline.replay.dispatcher.entries import (
-    note_delivery,
-    recall_acknowledgement,
-    recall_delivery,
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     set_key,
     was_passed,
 )
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, unblock
-from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_skipped
-from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
-from dispatch_audit.pipeline.replay.dispatcher.transitions import (
-    add_pending,
-    begin_waiting,
-    note_abort,
-    remove_pending,
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import (
     return_and_wait,
 )
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, unblock
+from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
-from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
-from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
-from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_limit_of_consumer
-from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_full, note_limit_of_subscription
+from dispatch_audit.pipeline.replay.rules.finding_records import report_row
+from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.late_rows import (
-    expect_end,
     note_late_publish,
     note_published,
-    note_without_publish,
-    see_end,
-    withdraw,
 )
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
-    BY_DISPATCH,
     BY_FLOW,
     BY_MARK_DELETE,
     BY_REDELIVER,
@@ -63,19 +46,11 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     nearly_full,
 )
-from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import (
-    CLOSED,
-    DELAYS_OFF,
-    DISPATCHES,
-    NO_RESET,
-    STICKY_DISPATCHES,
-    UNLOOKED,
-    State,
-)
+from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import DELAYS_OFF, NO_RESET, UNLOOKED
 
 
 @compiled
@@ -100,7 +75,7 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
             return i
         code = events.code[i]
         if code in (Code.DISPATCH_START, Code.DISPATCH_END):
-            _dispatched(state, out, rows, i)
+            dispatched(state, out, rows, i)
         elif code in (Code.ACK_START, Code.ACK_END):
             acked(state, out, rows, i)
         elif code in (Code.PUBLISH, Code.PUBLISH_DELAYED):
@@ -211,126 +186,3 @@ def _published(state: State, rows: Stretch, i: int) -> None:
         asks = events.code[i] == Code.PUBLISH_DELAYED and common[0].delays != DELAYS_OFF
         if asks and entries[slot].marks & Mark.WAITING == 0:
             entries[slot].marks |= Mark.DELAYED
-
-
-@compiled
-def _dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
-    entries, common = state.entries, state.common
-    events, hashes, policy, consumer = rows.events, rows.hashes, rows.policy, rows.consumers[i]
-    slot = entry_at(state, events.ledger[i], events.entry[i])
-    if events.code[i] == Code.DISPATCH_START:
-        common[0].starts_seen = 1
-    elif common[0].starts_seen == 1:
-        if slot >= 0:
-            see_end(state, slot, consumer, events.ts_us[i], policy.stall_threshold_us)
-        return
-    anew = slot < 0
-    if anew:
-        deleted = common[0].resetting == NO_RESET and was_passed(state, events.ledger[i], events.entry[i])
-        slot = new_entry(state, events, i)
-        entries[slot].messages = events.value[i]
-        if deleted:
-            skipped = was_skipped(state, events.ledger[i], events.entry[i], events.ts_us[i])
-            entries[slot].marks = Mark.ACKED | Mark.PASSED if skipped else Mark.ACKED | Mark.SENT
-        else:
-            note_without_publish(state, slot)
-            recall_delay(state, slot, events.ts_us[i])
-            recall_acknowledgement(state, slot)
-    set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
-    if anew and common[0].resetting == NO_RESET:
-        recall_delivery(state, slot)
-    state.consumers[consumer].dispatched += 1
-    if entries[slot].hash_at == UNKNOWN:
-        # No row has named its key yet, so no rule can be checked.
-        entries[slot].marks |= Mark.SENT
-        return
-    if hashes[i] < 0:
-        hashes[i] = state.hashes[entries[slot].hash_at].hash
-        events.key_id[i] = entries[slot].key_id
-    sent = Dispatch(
-        events.seq[i],
-        events.ts_us[i],
-        events.ledger[i],
-        events.entry[i],
-        entries[slot].hash_at,
-        entries[slot].key_id,
-        consumer,
-        owner_of(state.routing, state.hashes[entries[slot].hash_at].hash),
-        events.word[i],
-    )
-    if policy.unordered_us > 0:
-        # A dispatch that seemed to overtake it may have been decided after it and recorded before it.
-        withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
-    state.checks.counts[DISPATCHES] += 1
-    if policy.sticky:
-        state.checks.counts[STICKY_DISPATCHES] += 1
-    check_owner(state, out, slot, sent, policy.sticky)
-    # A consumer that a reset closed got it from the dispatcher before the reset.
-    if state.consumers[consumer].leaving != CLOSED:
-        _sent(state, out, rows, i, slot, sent)
-
-
-@compiled
-def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dispatch) -> None:
-    """Checks the rules for a dispatch and applies it."""
-    entries, consumer, policy = state.entries, sent.consumer, rows.policy
-    point = TracePoint(sent.seq, sent.ts_us)
-    _note_sent_again(state, out, rows, i, slot, sent)
-    note_abort(state, slot)
-    vague = _perhaps_returned(state, slot, sent, policy)
-    check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
-    if state.common[0].resetting == NO_RESET:
-        note_limit_of_consumer(state, out, slot, sent)
-        note_limit_of_subscription(state, out, slot, sent)
-    note_delivery(state, slot, sent, policy.keeps_order)
-    expect_end(state, out, slot)
-    state.hashes[sent.hash_at].owner = sent.owner
-    note_overdue(state, out, slot, point, BY_DISPATCH, policy.stall_threshold_us)
-    hash_served(state, out, sent.hash_at, point, BY_DISPATCH, policy)
-    holder = entries[slot].holder
-    if holder >= 0 and (holder != consumer or entries[slot].marks & Mark.VAGUE != 0):
-        if holder != consumer:
-            # It stays pending there, too, until that consumer acknowledges it (F10).
-            state.consumers[holder].uncounted += entries[slot].unacked
-        remove_pending(state, out, slot, point, BY_REDELIVER)
-    add_pending(state, slot, consumer, point)
-    note_early(state, slot, sent.ts_us, policy.delay_tick_us)
-    if vague:
-        entries[slot].marks |= Mark.VAGUE
-    if rows.events.code[i] == Code.DISPATCH_END:
-        entries[slot].marks |= Mark.DISPATCH_CONFIRMED
-    note_capacity(state, out, consumer, point, BY_DISPATCH, policy.report_min_us)
-
-
-@compiled
-def _note_sent_again(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dispatch) -> None:
-    """Counts a dispatch, and reports one that shows that an acknowledgement was lost in a reset, or aborted."""
-    entries = state.entries
-    entries[slot].times_sent += 1
-    if state.common[0].resetting != NO_RESET:
-        return
-    rule = UNKNOWN
-    if entries[slot].marks & Mark.ACKED_BEFORE != 0:
-        rule = ACKNOWLEDGED_BEFORE_RESET
-    elif entries[slot].marks & (Mark.IN_TRANSACTION | Mark.SENT) == Mark.IN_TRANSACTION | Mark.SENT:
-        rule = ABORTED_ACKNOWLEDGEMENT
-    entries[slot].marks &= ~Mark.ACKED_BEFORE
-    if rule != UNKNOWN:
-        row = report_row(out, rule, rows.events, i, sent.consumer)
-        out.findings[row].hash = state.hashes[sent.hash_at].hash
-        out.findings[row].key_id = sent.key_id
-        out.findings[row].other_seq = entries[slot].sent_seq
-        out.findings[row].other_consumer = entries[slot].sent_to
-
-
-@compiled
-def _perhaps_returned(state: State, slot: int, sent: Dispatch, policy: Policy) -> bool:
-    """Whether a redeliver row before a dispatch may take effect after it (10.3), and return the entry at once."""
-    entries = state.entries
-    since_us = sent.ts_us - policy.unordered_us - policy.skew_us
-    if entries[slot].named_ts >= since_us and entries[slot].named_by == sent.consumer:
-        return True
-    if entries[slot].marks & Mark.NACKED != 0 and entries[slot].since_ts >= since_us:
-        # If the dispatch has the higher count, the row took effect before.
-        return bool(0 <= sent.redelivery_count < entries[slot].redelivered)
-    return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))

@@ -8,19 +8,21 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
-from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, free_entry
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import add_entry, free_entry
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
-from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
+from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
-from dispatch_audit.pipeline.replay.state.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import READ_US, State
-from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
+from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import READ_US
 
 _SKIP_US: Final = 10_000_000
 """A skip, clear or expiry is over by then, even if no row says so."""
@@ -202,16 +204,8 @@ def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
         if waits:
             dequeue(state, slot)
         entries[slot].marks |= Mark.MAYBE_SKIPPED
-        if entries[slot].marks & Mark.SETTLING != 0 and entries[slot].sent_to >= 0:
-            # Its acknowledgement may find nothing, and then unblocks nobody.
-            consumer = entries[slot].sent_to
-            if state.consumers[consumer].unblocked_ts > ts - READ_US:
-                state.consumers[consumer].skip_blocks = 1
         if waits:
             enqueue(state, slot)
     for consumer in range(state.consumers.size):
-        # None of the releases unblocks a consumer that way.
-        if state.consumers[consumer].blocked == 1:
-            state.consumers[consumer].skip_blocks = 1
         newly = state.consumers[consumer].unacked - state.consumers[consumer].maybe_skipped
         count_as_maybe_skipped(state, consumer, newly)

@@ -3,19 +3,20 @@
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
 from dispatch_audit.pipeline.replay.blocking.starvation import note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
-from dispatch_audit.pipeline.replay.dispatcher.delays import note_overdue_of
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
-from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
+from dispatch_audit.pipeline.replay.dispatcher.entry.delays import note_overdue_of
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import set_key
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.waiting_queues import enqueue
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import UNLOOKED, State
-from dispatch_audit.pipeline.replay.state.waiting_queues import enqueue
+from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import UNLOOKED
 
 
 @compiled

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
-from dispatch_audit.pipeline.replay.dispatcher.entries import free_slot, is_kept_for_a_read
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_slot, is_kept_for_a_read
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import drop
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import Output
-from dispatch_audit.pipeline.replay.state.pair_index import drop
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import State
 

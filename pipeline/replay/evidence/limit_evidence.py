@@ -1,8 +1,7 @@
 """The claimed limits of unacknowledged messages: when they changed, and which of them the broker contradicts.
 
-Rules count how often a limit is passed, and how often the broker holds back at it (`rules.limits_contradicted`). It
-follows for the findings: those under a contradicted limit are not provable, and one within the bracket of a
-change stands only if both values make it one.
+Rules count how often a limit is passed (`rules.limits_contradicted`). It follows for the findings: those under a
+contradicted limit are not provable, and one within the bracket of a change stands only if both values make it one.
 """
 
 from functools import partial
@@ -108,10 +107,7 @@ class LimitEvidence:
         messages, seq = self._reported or (0, 0)
         if found.setting == UNACKED_PER_CONSUMER and messages > setting.limit:
             rows.append((seq, f"a snapshot reports {messages} unacknowledged messages of a consumer"))
-        shown = (
-            f"{who} gets up to {held} and goes past the limit {count(found.passes, 'time')}, while the broker holds "
-            f"back at it {count(found.held_back, 'time')}"
-        )
+        shown = f"{who} gets up to {held} and goes past the limit {count(found.passes, 'time')}"
         return Contradiction(setting, shown, f"at least {found.most}", found.at, tuple(sorted(rows)), _JUDGED)
 
     def doubts(self) -> list[Alibi]:

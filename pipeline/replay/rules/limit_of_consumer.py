@@ -1,22 +1,18 @@
-"""The limit of unacknowledged messages of a consumer: dispatches beyond it, and waits at it (contract 4.8)."""
+"""The limit of unacknowledged messages of a consumer: dispatches beyond it (contract 4.8)."""
 
 from typing import Final
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
 from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     FAR,
-    HELD_BACK_US,
-    count_held_back,
     count_pass,
     weigh,
 )
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, CLAIM_STANDS
+from dispatch_audit.pipeline.replay.state.values import CLAIM_STANDS
 
 IN_FLIGHT_US: Final = 100_000
 """The time after which a read that granted entries to a consumer is over: it takes up to 40 ms (contract 6.6)."""
@@ -91,7 +87,6 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
     passes = _passes(state, slot, sent)
     _note_granted(state, sent)
     if not passes:
-        _note_held_back(state, slot, sent)
         return
     messages = _certainly_unacked(state, consumer) + state.entries[slot].messages
     # Each later read is another pass, unless a row states the limit: then the broker breaks it once for a while.
@@ -99,7 +94,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
     if limits[consumer].passing == 0 or again:
         limits[consumer].passing = 1
         limits[consumer].passed_ts = sent.ts_us
-        count_pass(state, OF_CONSUMER, sent, _certainly_unacked(state, consumer) + 1)
+        count_pass(state, OF_CONSUMER, sent)
     if messages > claims[OF_CONSUMER].most:
         claims[OF_CONSUMER].most = messages
         state.limits.common[0].most_by = consumer
@@ -108,46 +103,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
 
 
 @compiled
-def _note_held_back(state: SeenByLimits, slot: int, sent: Dispatch) -> None:
-    """Counts an entry that waited while its consumer was at the limit, and is the first one sent below it."""
-    limits, entries = state.limits.consumers, state.entries
-    freed_ts = limits[sent.consumer].freed_ts
-    if freed_ts == 0:
-        return
-    limits[sent.consumer].freed_ts = 0
-    if entries[slot].marks & (Mark.WAITING | Mark.DELAYED) != Mark.WAITING:
-        # The tracker may release a delayed entry at any time after it is due.
-        return
-    since = max(limits[sent.consumer].freed_from_ts, entries[slot].since_ts, state.waits.hashes[sent.hash_at].clear_ts)
-    if freed_ts - since >= HELD_BACK_US:
-        count_held_back(state, OF_CONSUMER, limits[sent.consumer].most_full)
-
-
-@compiled
-def note_at_limit(state: SeenByLimits, consumer: int, point: TracePoint) -> None:
-    """Notes when a consumer reaches its limit and when it comes below; called after every change of what it holds."""
-    limits, limit = state.limits.consumers, state.common[0].unacked_max
-    if limit <= 0:
-        return
-    if state.consumers[consumer].unacked >= limit:
-        if limits[consumer].full_ts == 0:
-            limits[consumer].full_ts = point.ts_us
-            limits[consumer].freed_from_ts = 0
-            limits[consumer].most_full = 0
-        limits[consumer].most_full = max(limits[consumer].most_full, state.consumers[consumer].unacked)
-        if not _may_have_permits(state, consumer):
-            limits[consumer].freed_from_ts = 0
-        elif limits[consumer].freed_from_ts == 0:
-            limits[consumer].freed_from_ts = point.ts_us
-    elif limits[consumer].full_ts > 0:
-        if limits[consumer].passing == 0:
-            limits[consumer].freed_ts = point.ts_us if limits[consumer].freed_from_ts > 0 else 0
-        limits[consumer].full_ts = 0
-        limits[consumer].passing = 0
-
-
-@compiled
-def _may_have_permits(state: Seen, consumer: int) -> bool:
-    """Whether a consumer may have permits, including those that do not count until it is unblocked (4.14)."""
-    asked = state.consumers[consumer].permits + state.consumers[consumer].withheld
-    return bool(state.common[0].permits_known_by != BY_FLOWS or asked > 0)
+def note_at_limit(state: SeenByLimits, consumer: int) -> None:
+    """Notes when a consumer comes below its limit; called after every change of what it holds."""
+    if state.consumers[consumer].unacked < state.common[0].unacked_max:
+        state.limits.consumers[consumer].passing = 0

@@ -1,21 +1,18 @@
-"""The limit of unacknowledged messages of a subscription: reads at it, and waits at it (contract 4.2, 4.14)."""
+"""The limit of unacknowledged messages of a subscription: reads at it (contract 4.2, 4.14)."""
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
 from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     FAR,
-    HELD_BACK_US,
-    count_held_back,
     count_pass,
     weigh,
 )
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
-from dispatch_audit.pipeline.replay.state.state import CLAIM_STANDS
+from dispatch_audit.pipeline.replay.state.values import CLAIM_STANDS
 
 
 @compiled
@@ -62,7 +59,7 @@ def note_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sent
         return
     if seen[0].passing == 0:
         seen[0].passing = 1
-        count_pass(state, OF_SUBSCRIPTION, sent, common[0].unacked)
+        count_pass(state, OF_SUBSCRIPTION, sent)
     messages = common[0].unacked + state.entries[slot].messages
     claims[OF_SUBSCRIPTION].most = max(claims[OF_SUBSCRIPTION].most, messages)
     weigh(state, out, OF_SUBSCRIPTION, sent, common[0].unacked >= FAR * common[0].subscription_max)
@@ -112,30 +109,9 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         full = _certain(state) >= (limit // 2 if seen[0].full_since_ts > 0 else limit)
     if full and seen[0].full_since_ts == 0:
         seen[0].full_since_ts = ts
-        seen[0].most_full = 0
         seen[0].read_when_full = 0
         seen[0].read_full_ts = 0
         seen[0].passing = 0
         seen[0].unread_ledger = UNKNOWN
     elif not full and seen[0].full_since_ts > 0:
-        since_ts = ts - HELD_BACK_US
-        was_full = seen[0].full_since_ts <= since_ts and seen[0].passing == 0
-        if was_full and _is_any_unread(state, since_ts):
-            count_held_back(state, OF_SUBSCRIPTION, seen[0].most_full)
         seen[0].full_since_ts = 0
-    if full:
-        seen[0].most_full = max(seen[0].most_full, common[0].unacked)
-
-
-@compiled
-def _is_any_unread(state: Seen, since_ts: int) -> bool:
-    """Whether an unread entry has waited since a time although its owner could be sent it."""
-    hashes, entries, waits = state.hashes, state.entries, state.waits.consumers
-    for at in range(hashes.size):
-        head, owner = hashes[at].queue_first, hashes[at].owner
-        if hashes[at].hash < 0 or head < 0 or owner < 0 or hashes[at].away == 1:
-            continue
-        ready = waits[owner].cause == Cause.READY and waits[owner].cause_ts <= since_ts
-        if ready and entries[head].marks & Mark.READ == 0 and entries[head].since_ts <= since_ts:
-            return True
-    return False

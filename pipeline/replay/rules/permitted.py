@@ -56,5 +56,5 @@ def _either(found: Records, mark: int) -> Mask:
 
 def _may_be_tracked(marks: Ints) -> Mask:
     """Whether each entry was, or may have been, in the tracker of delayed entries since its last dispatch (4.13)."""
-    tracked: Mask = (marks & TRACKED == Mark.DELAYED) | (marks & Mark.SENT_EARLY != 0)
+    tracked: Mask = (marks & TRACKED == Mark.DELAYED) | (marks & Mark.CLAIMED_DUE != 0)
     return tracked

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.state.index.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 
 Counter = Literal["unacked_messages", "available_permits"]

@@ -17,7 +17,7 @@ COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state", 
 def sources() -> list[Path]:
     """The source files of `COMPILED_ROOMS`."""
     rooms = Path(__file__).parents[1]
-    return sorted(path for room in COMPILED_ROOMS for path in (rooms / room).glob("*.py"))
+    return sorted(path for room in COMPILED_ROOMS for path in (rooms / room).rglob("*.py"))
 
 
 compiled: Final = Compiler(sources(), repr(dict(NAME_OF)))

@@ -44,8 +44,6 @@ CONSUMER_WAIT = RecordKind(
         "cause": 0,  # why it can be sent nothing, see `causes`; READY: it can
         "former": 0,  # the value of `cause` before that
         "unserved_since_ts": 0,  # since when the broker has not read for it; 0: it does
-        "may_be_blocked": 0,  # it may be at its limit with what rows do not show, and not down to half of it
-        "counted": 0,  # what the broker may count as unacknowledged, for `may_be_blocked`
         "counts_more": 0,  # so many messages more than rows show it has unacknowledged, by snapshots (E6, F10)
         "recent": 0,  # it joined recently and gets no new entries (3.x and classic)
     },
@@ -54,7 +52,6 @@ CONSUMER_WAIT = RecordKind(
         "cause_ts": 0,
         "unavailable_us": 0,  # the time in which it could be sent nothing, without the open interval
         "unserved_us": 0,  # that in which the broker did not read for it, without the open one
-        "may_be_blocked_ts": 0,  # until when it last was
     },
 )
 
@@ -64,9 +61,6 @@ WAIT = RecordKind(
     {
         "look_ahead_since_ts": UNKNOWN,  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
         "blocked_on_unacked_since_ts": UNKNOWN,  # the same for `blocked_on_unacked`
-        "may_be_blocked": 0,  # half of the limit is unacknowledged, which may have been reached for a moment
-        "may_be_blocked_ts": 0,  # until when it last was
-        "counted": 0,  # the unacknowledged messages, for `may_be_blocked`
         "stopped_at_seq": 0,  # the row before which the kernel has stopped for a stall
         "looked_ts": 0,  # when it last stopped in front of a row that takes entries from consumers in a stall
         "join_release_ledger": UNKNOWN,  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
@@ -84,12 +78,8 @@ WAIT = RecordKind(
 CONSUMER_LIMIT = RecordKind(
     "consumer_limit",
     {
-        "full_ts": 0,  # since when it holds as many messages as its limit; 0: it does not
-        "freed_ts": 0,  # when it came down from its limit, if it was sent nothing since; 0: it did not
-        "freed_from_ts": 0,  # since when it was there and had permits; 0: it has had none since
         "passing": 0,  # since it reached its limit it has been sent more than batches explain
         "passed_ts": 0,  # the first dispatch of the last read that did
-        "most_full": 0,  # the most messages since it reached its limit
     },
     lasting={
         "largest": 0,  # the most messages in an entry that it was sent
@@ -105,11 +95,8 @@ CLAIM = RecordKind(
     lasting={
         "claim": 0,  # whether the broker respects it: CLAIM_STANDS, ...
         "passes": 0,  # how often more was sent than it and batches allow
-        "held_back": 0,  # how often the broker held back at it
         "passed_seq": 0,  # the first dispatch beyond it
         "most": 0,  # messages
-        "passes_from": 0,  # the lowest limit that explains any of these times; 0: there was none
-        "held_at": 0,  # the most messages at which the broker held back: its limit is no higher
         "contradicted_seq": 0,  # the dispatch that completed the evidence against it
         "contradicted_ts": 0,
     },
@@ -119,7 +106,6 @@ CLAIM = RecordKind(
 LIMIT = RecordKind(
     "limit",
     {
-        "most_full": 0,  # the most messages since the subscription has reached its limit
         "passing": 0,  # more was read since the subscription reached its limit than one read explains
         "full_since_ts": 0,  # since when the subscription certainly is at its limit; 0: it is not
         "read_when_full": 0,  # entries that were certainly read since

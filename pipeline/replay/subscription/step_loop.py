@@ -4,15 +4,14 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
 from dispatch_audit.pipeline.replay.blocking.durations import short_until_us
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.delay_evidence import DelayEvidence
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
+from dispatch_audit.pipeline.replay.evidence.other_dispatcher import may_be_other
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.membership import Membership
@@ -30,10 +29,10 @@ from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.missing_rows import MissingRows
 from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispatcher
 from dispatch_audit.pipeline.replay.subscription.observer import Observer
+from dispatch_audit.pipeline.replay.subscription.rows_of_sample import rows_of_sample
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import highest_position
 
-_DISPATCHED: Final = among(Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START, Code.DISPATCH_END)
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
 
 
@@ -44,8 +43,7 @@ class StepLoop:
     Attributes:
         dispatcher: the entries and their state.
         membership: who was connected, and who owned which hash; the steps come from it.
-        short_until_us: of each consumer that left, the last time at which rows show it without permits or at its limit;
-            UNKNOWN: they never do.
+        short_until_us: when each consumer that left had no permits, or was at its limit, last; UNKNOWN: never.
         cold_start: which rows may be judged.
         snapshots: the comparison with the broker's snapshots.
         missing: what is missing of the rows.
@@ -53,8 +51,7 @@ class StepLoop:
         reported: how far snapshots report the assignment that follows from the selector.
         limits: the evidence on the limits of unacknowledged messages.
         delays: the evidence on delayed delivery.
-        other_dispatcher_seq: the first row from which on the dispatcher may be of the other kind, classic or not, than
-            the profile; None: it is of that of the profile.
+        other_dispatcher_seq: the row from which on the dispatcher may be of another kind than the profile; None: none.
     """
 
     __slots__ = (
@@ -101,77 +98,64 @@ class StepLoop:
         """The settings at the point up to which rows were replayed."""
         return self.dispatcher.monitor.in_force
 
-    def apply(self, following: Iterable[steps.Step]) -> None:
+    def apply(self, following: Iterable[steps.Step]) -> None:  # noqa: PLR0912 - one case for each kind of step
         """Applies the steps that follow, in their order; this is the only place that changes the dispatcher."""
-        for step in following:
-            self._apply(step)
-
-    def _apply(self, step: steps.Step) -> None:  # noqa: PLR0912 - one case for each kind of step
         dispatcher = self.dispatcher
-        match step:
-            case steps.Rows(events, hashes):
-                self._replay(events, hashes)
-            case steps.RefusedChange(row):
-                self._refuse(row)
-            case steps.DispatcherOpened():
-                self._open(step)
-            case steps.Registered(_, row):
-                dispatcher.register_consumer(row.consumer)
-            case steps.PerhapsEmpty():
-                dispatcher.note_counts_lost()
-            case steps.ConsumerJoined(at, consumer):
-                dispatcher.connect(consumer, at)
-            case steps.Leaving(_, consumer):
-                dispatcher.begin_leaving(consumer)
-            case steps.ConsumerLeft(at, consumer):
-                index = dispatcher.consumers.of[consumer]
-                self.short_until_us[consumer] = short_until_us(dispatcher.seen, index, at.ts_us)
-                dispatcher.disconnect(consumer, at)
-            case steps.RestartBegins(at):
-                dispatcher.begin_reset(at)
-            case steps.Restarted(at):
-                dispatcher.restart(at)
-                self.cold_start.restart()
-                if self.cold_start.known:
-                    self.missing.settle(at)  # no earlier entry is pending in the new dispatcher
-                self._note_known(at)
-            case steps.RestartOver(at):
-                dispatcher.end_reset(at)
-            case steps.EpochBegins():
-                self._route(step)
-            case steps.MarkDeleteMoves(at, over):
-                dispatcher.skip(at, over)
-            case steps.GapBegins(at, gap):
-                self._begin_gap(gap, at)
-            case steps.GapEnds(at, gap):
-                self._end_gap(gap, at)
-            case steps.SettingsAnnounced(at, row):
-                with dispatcher.settings_changing(at):
-                    self.in_force.announce(row)
-            case steps.SettingsBegin(at, row):
-                self._put_settings(row, at)
-            case steps.SnapshotBegins(at, snapshot):
-                self.snapshots.begin(snapshot, at, dispatcher, self.membership.owners.epochs.ranges)
-            case steps.SnapshotEnds(at, snapshot):
-                self._look(snapshot, at)
+        for step in following:
+            match step:
+                case steps.Rows(events, hashes):
+                    self._replay(events, hashes)
+                case steps.RefusedChange(row):
+                    self._refuse(row)
+                case steps.DispatcherOpened():
+                    self._open(step)
+                case steps.Registered(_, row):
+                    dispatcher.register_consumer(row.consumer)
+                case steps.PerhapsEmpty():
+                    dispatcher.note_counts_lost()
+                case steps.ConsumerJoined(at, consumer):
+                    dispatcher.connect(consumer, at)
+                case steps.Leaving(_, consumer):
+                    dispatcher.begin_leaving(consumer)
+                case steps.ConsumerLeft(at, consumer):
+                    index = dispatcher.consumers.of[consumer]
+                    self.short_until_us[consumer] = short_until_us(dispatcher.seen, index, at.ts_us)
+                    dispatcher.disconnect(consumer, at)
+                case steps.RestartBegins(at):
+                    dispatcher.begin_reset(at)
+                case steps.Restarted(at):
+                    dispatcher.restart(at)
+                    self.cold_start.restart()
+                    if self.cold_start.known:
+                        self.missing.settle(at)  # no earlier entry is pending in the new dispatcher
+                    self._note_known(at)
+                case steps.RestartOver(at):
+                    dispatcher.end_reset(at)
+                case steps.EpochBegins():
+                    self._route(step)
+                case steps.MarkDeleteMoves(at, over):
+                    dispatcher.skip(at, over)
+                case steps.GapBegins(at, gap):
+                    self._begin_gap(gap, at)
+                case steps.GapEnds(at, gap):
+                    self._lose_settings(gap, at)
+                    self.cold_start.end_gap(gap)
+                case steps.SettingsAnnounced(at, row):
+                    with dispatcher.settings_changing(at):
+                        self.in_force.announce(row)
+                case steps.SettingsBegin(at, row):
+                    self._put_settings(row, at)
+                case steps.SnapshotBegins(at, snapshot):
+                    self.snapshots.begin(snapshot, at, dispatcher, self.membership.owners.epochs.ranges)
+                case steps.SnapshotEnds(at, snapshot):
+                    self._look(snapshot, at)
 
     def _open(self, step: steps.DispatcherOpened) -> None:
-        if self.other_dispatcher_seq is None and self._may_be_other():
+        if self.other_dispatcher_seq is None and may_be_other(self.in_force, self._config.profile):
             self.other_dispatcher_seq = self.membership.released.seq + 1
         self.dispatcher.open(step.keeps_order, step.sticky, step.drains, step.holds_back)
         if step.rehashed:
             self.dispatcher.rehash(self.membership.owners.sticky)
-
-    def _may_be_other(self) -> bool:
-        """Whether a dispatcher that is created here may be of the other kind than the profile.
-
-        The first consumer after none may find the former dispatcher, which keeps its kind; only after an unload is
-        there certainly a new one. So the kind stays open from here on, even if rows have the former value again.
-        """
-        profile = self._config.profile
-        said = [setting for setting in self.in_force.possible(CLASSIC_SETTING) if setting.said_by_row]
-        there_are_two = profile.classic or profile.has_classic
-        return there_are_two and any((setting.value is True) != profile.classic for setting in said)
 
     def _route(self, step: steps.EpochBegins | None) -> None:
         if step is not None:
@@ -197,7 +181,7 @@ class StepLoop:
     def _replay(self, events: Events, hashes: Ints) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
         if not self._config.sample.is_all:
-            sampled = self._of_sample(events, hashes)
+            sampled = rows_of_sample(events, hashes, self._config.sample, known=self._recorded_late is not None)
             events, hashes = events.take(sampled), hashes[sampled]
         acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
         consumers = self.dispatcher.consumers.indexes(events.consumer)
@@ -218,16 +202,6 @@ class StepLoop:
             for limit in contradicted:
                 self.settings.contradict(self.limits.contradicted(limit, self.in_force))
         self._route(self.membership.owners.look(events, hashes, bool(self._recorded_late)))
-
-    def _of_sample(self, events: Events, hashes: Ints) -> NDArray[np.intp]:
-        """The rows that are not of a hash outside of the sample, as far as rows of one entry show it."""
-        outside = _DISPATCHED[events.code] & (hashes >= 0)
-        outside[outside] = ~self._config.sample.has(hashes[outside])
-        if self._recorded_late is None:
-            # Ends without a key in front of the first start are of entries of other hashes.
-            nameless = (events.code == Code.DISPATCH_END) & (hashes < 0)
-            outside |= nameless & ~np.logical_or.accumulate((events.code == Code.DISPATCH_START) & ~outside)
-        return np.flatnonzero(~outside)
 
     def _recognise(self, events: Events) -> None:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
@@ -252,11 +226,6 @@ class StepLoop:
         cold_start.begin_gap(gap, highest)
         self.missing.begin(gap, at)
 
-    def _end_gap(self, gap: Gap, at: TracePoint) -> None:
-        """Notes that rows are complete again after a gap."""
-        self._lose_settings(gap, at)
-        self.cold_start.end_gap(gap)
-
     def _put_settings(self, row: SettingsRow, at: TracePoint) -> None:
         """Puts the values of a row in force."""
         self._settings_seen = True
@@ -265,7 +234,6 @@ class StepLoop:
             self.limits.put(row, self.in_force, self.dispatcher)
             self.delays.look(row, before, self.in_force.of(DELAYED_DELIVERY))
             if self.in_force.claimed_rates() != rates and self.in_force.rates():
-                # Stalls from before the announcement of the row are concerned too.
                 self.dispatcher.monitor.stalls.rates_said(row.seq_begin, row.seq)
 
     def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
@@ -311,7 +279,7 @@ class StepLoop:
         self.snapshots.comparison.doubt(because)
 
     def finish(self) -> None:
-        """Lets the observer look once more at the end of the trace, before the dispatcher closes what is open."""
+        """Lets the observer look once more before the dispatcher closes what is open."""
         if self._observer is not None:
             self._observer.finish(self.dispatcher, self.membership.owners.doubts)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.state.pair_index import sums_of_pairs
+from dispatch_audit.pipeline.replay.state.index.pair_index import sums_of_pairs
 from dispatch_audit.pipeline.replay.state.records import Ints
 
 ROOM: Final = 262_144

@@ -15,7 +15,8 @@ import numpy as np
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
-from dispatch_audit.pipeline.replay.state.state import BY_FLOWS, READ_US, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, READ_US
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained

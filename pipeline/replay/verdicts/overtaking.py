@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.state.values import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import (
@@ -204,8 +204,6 @@ def late_first(
     """
     if finding.marks & Mark.UNPUBLISHED != 0 and "E2" in context.exceptions:
         return not_provable("its publish is not in the trace, so it may have been delayed (E2)")
-    if finding.marks & Mark.SENT_EARLY != 0 and "E2" in context.exceptions:
-        return not_provable("delayed delivery was off when it may have been sent before, and may delay it now (E2)")
     overtaking = overtakings.get(finding.other_seq)
     if overtaking is None or finding.marks & Mark.READ == 0:
         # After a seek entries wait again, and only dispatches show from which position on. And a dispatch by a read

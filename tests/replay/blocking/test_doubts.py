@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, reported, say, tables_of, two
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, say, tables_of, two
 
 SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
@@ -46,25 +46,6 @@ def test_a_row_that_says_the_limit_leaves_no_doubt(at_first: bool) -> None:
     assert doubted(log) == ["violation"]
 
 
-@pytest.mark.parametrize("gives_up_more", [False, True])
-def test_who_was_blocked_with_what_was_skipped_may_be_so_with_nothing(gives_up_more: bool) -> None:
-    """An acknowledgement that was in flight as the broker dropped what it names finds nothing, and unblocks nobody."""
-    log = two()
-    say(log, **{PER_CONSUMER: 3})
-    hold(log, 3)
-    log.ack(1, 0, 1, 2, phases="start")
-    log.reset("skip")
-    log.ack(1, 0, 1, 2, phases="end")
-    log.snapshot(reported(1, unacked_messages=0), reported(2, unacked_messages=0), mark_delete_position="1:2")
-    log.now_us += SECOND_US
-    if gives_up_more:
-        log.publish(3, HIGH)
-        log.dispatch(1, 3, HIGH)
-        log.ack(1, 3)
-    waits_for_long(log, 4, HIGH)
-    assert doubted(log) == ["violation" if gives_up_more else "not_provable unacked_limit_consumer"]
-
-
 @pytest.mark.parametrize(
     ("acked", "expected"), [([0], "not_provable unacked_limit_consumer"), ([1, 2, 0], "violation")]
 )
@@ -80,58 +61,6 @@ def test_what_was_sent_to_another_consumer_as_well_counts_for_both(acked: list[i
     log.ack(1, *acked)
     waits_for_long(log, 4, HIGH)
     assert doubted(log) == [expected]
-
-
-@pytest.mark.parametrize(("held", "expected"), [(3, "not_provable unacked_limit_subscription"), (2, "violation")])
-def test_a_subscription_at_half_of_its_limit_may_have_reached_it(held: int, expected: str) -> None:
-    log = two()
-    say(log, maxUnackedMessagesPerSubscription=6)
-    hold(log, held)
-    waits_for_long(log, held, LOW)
-    assert doubted(log) == [expected]
-
-
-@pytest.mark.parametrize(("acked", "expected"), [(0, "not_provable unacked_limit_subscription"), (1, "violation")])
-def test_only_an_acknowledgement_shows_that_a_former_limit_blocks_a_subscription_no_more(
-    acked: int, expected: str
-) -> None:
-    log = two()
-    say(log, maxUnackedMessagesPerSubscription=6)
-    hold(log, 3)
-    say(log, maxUnackedMessagesPerSubscription=0)
-    log.ack(1, *range(acked))
-    waits_for_long(log, 3, LOW)
-    assert doubted(log) == [expected]
-
-
-@pytest.mark.parametrize(("delayed", "expected"), [(4, "not_provable look_ahead_limit"), (3, "violation")])
-def test_delayed_entries_of_who_has_no_permits_may_be_in_replay(delayed: int, expected: str) -> None:
-    log = two(permits=(1, 1_000))
-    hold(log, 1)
-    for entry in range(1, delayed + 1):
-        log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1000 + 60_000)
-    waits_for_long(log, delayed + 1, LOW)
-    assert doubted(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=4) == [expected]
-
-
-@pytest.mark.parametrize("acked", [True, False])
-def test_delayed_entries_of_a_hash_that_drained_may_have_been_in_replay(acked: bool) -> None:
-    """Its former holder acknowledges just before the stall ends, or not."""
-    log = Log()
-    log.join(1)
-    log.flow(1, 1_000)
-    log.publish(0, LOW)
-    log.dispatch(1, 0, LOW)
-    log.join(2)
-    log.flow(2, 1_000)
-    for entry in range(1, 5):
-        log.publish(entry, LOW, deliver_at_ms=log.now_us // 1000 + 60_000)
-    log.publish(5, HIGH)
-    log.now_us += 3 * SECOND_US
-    if acked:
-        log.ack(1, 0)
-    log.dispatch(1, 5, HIGH)
-    assert doubted(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=4) == ["not_provable look_ahead_limit"]
 
 
 def test_a_hash_is_not_passed_over_before_its_first_entry_came_back() -> None:
@@ -173,43 +102,6 @@ def test_the_broker_may_count_on_what_a_read_in_flight_sent_after_a_skip(skips: 
     log.ack(1, *range(5))
     waits_for_long(log, 5, HIGH)
     assert [found for found in doubted(log) if found == "violation"] == expected
-
-
-@pytest.mark.parametrize(
-    ("read", "expected"), [(True, "not_provable unacked_limit_subscription"), (False, "violation")]
-)
-def test_a_full_subscription_is_sent_what_was_read(read: bool, expected: str) -> None:
-    """A read of what is in replay goes on at the limit, and shows nothing of it."""
-    log = two()
-    say(log, maxUnackedMessagesPerSubscription=40)
-    log.publish(0, LOW, deliver_at_ms=log.now_us // 1000 + 3_000)
-    for entry in range(1, 21):
-        log.publish(entry, HIGH)
-        log.dispatch(1, entry, HIGH)
-    log.publish(21, LOW)
-    log.now_us += 4 * SECOND_US
-    log.dispatch(2, 0 if read else 21, LOW)
-    assert doubted(log) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("snapshot", "expected"),
-    [
-        ({"read_position": "1:10", "mark_delete_position": "1:-1"}, "not_provable unacked_limit_subscription"),
-        ({}, "violation"),
-    ],
-)
-def test_the_read_position_says_more_than_the_size_of_replay(snapshot: dict[str, str], expected: str) -> None:
-    """Replay has two entries, as many as wait. They were read, unless the read position is before them."""
-    log = two()
-    say(log, maxUnackedMessagesPerSubscription=20)
-    hold(log, 10)
-    log.publish(10, LOW)
-    log.publish(11, LOW)
-    log.snapshot(msg_in_replay=2, **snapshot)
-    log.now_us += 3 * SECOND_US
-    log.publish(12, LOW)
-    assert doubted(log) == [expected]
 
 
 def others_are_sent(log: Log, first: int, entries: int) -> None:
@@ -279,80 +171,6 @@ def test_a_delayed_entry_was_not_overdue_while_its_hash_drained(held: bool, foun
     assert replayed(log.rows).passed_heads == found
 
 
-@pytest.mark.parametrize(
-    ("twice", "expected"), [(True, "not_provable unacked_limit_subscription"), (False, "violation")]
-)
-def test_a_broker_that_counts_an_entry_twice_reads_on_later(twice: bool, expected: str) -> None:
-    """By rows four of ten are left, less than half; the broker counts five, until one more is acknowledged."""
-    log = two()
-    say(log, maxUnackedMessagesPerSubscription=10)
-    hold(log, 9)
-    if twice:
-        log.dispatch(1, 8, HIGH)
-    log.publish(9, HIGH)
-    log.dispatch(1, 9, HIGH)
-    log.publish(10, LOW)
-    log.ack(1, *range(6))
-    log.now_us += 3 * SECOND_US
-    log.ack(1, 6)
-    log.dispatch(2, 10, LOW)
-    assert doubted(log) == [expected]
-
-
-@pytest.mark.parametrize(("in_replay", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
-def test_what_a_replay_read_sent_may_be_in_replay_once_more(in_replay: bool, expected: str) -> None:
-    """Two entries wait for consumer 1. A replay read that overlapped with the one that sent 1 may have put it back."""
-    log = two(permits=(2, 1_000))
-    hold(log, 1)
-    log.publish(1, HIGH)
-    log.publish(2, LOW)
-    if in_replay:
-        log.dispatch(2, 2, LOW)
-        log.dispatch(1, 1, HIGH)
-    else:
-        log.dispatch(1, 1, HIGH)
-        log.dispatch(2, 2, LOW)
-    log.publish(3, HIGH)
-    log.publish(4, HIGH)
-    waits_for_long(log, 5, LOW)
-    assert doubted(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=3) == [expected]
-
-
-@pytest.mark.parametrize(("in_replay", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
-def test_what_a_replay_read_sent_may_wait_in_replay_for_its_own_hash_to_drain(in_replay: bool, expected: str) -> None:
-    """Entry 0 belongs to consumer 2 when the read that overlapped puts it back, and consumer 1 still holds it."""
-    log = Log()
-    say(log, **{PER_CONSUMER: 0})
-    log.join(1)
-    log.flow(1, 1_000)
-    log.publish(0, LOW)
-    log.publish(1, HIGH)
-    for entry in (1, 0) if in_replay else (0, 1):
-        log.dispatch(1, entry, (LOW, HIGH)[entry])
-    log.ack(1, 1)
-    log.join(2)
-    log.flow(2, 1_000)
-    log.publish(2, LOW)
-    log.publish(3, LOW)
-    waits_for_long(log, 4, HIGH)
-    assert doubted(log, keySharedLookAheadMsgInReplayThresholdPerSubscription=3) == [expected]
-
-
-def test_another_look_ahead_limit_takes_along_what_the_former_one_leaves_open() -> None:
-    """Delayed entries may have filled replay up to the limit of four, until it is a hundred."""
-    log = two(permits=(1, 1_000))
-    name = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
-    say(log, **{name: 4, PER_CONSUMER: 0})
-    hold(log, 1)
-    for entry in range(1, 5):
-        log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1000 + 60_000)
-    log.publish(5, LOW)
-    log.now_us += 3 * SECOND_US
-    say(log, **{name: 100})
-    log.dispatch(2, 5, LOW)
-    assert doubted(log) == ["not_provable look_ahead_limit"]
-
-
 def test_what_is_due_was_not_read_before_what_comes_in_front_of_it() -> None:
     """The broker would have had to read, and send, the entry of consumer 2 to read the others and find out a delay."""
     log = two(permits=(1, 1_000))
@@ -380,30 +198,6 @@ def test_who_lacks_permits_is_not_ready_because_its_limit_is_none() -> None:
     assert doubted(log) == []
 
 
-@pytest.mark.parametrize(
-    ("read_position", "expected"), [("1:4", "not_provable unacked_limit_subscription"), ("1:5", "violation")]
-)
-def test_a_read_from_before_the_rewind_does_not_show_how_far_the_cursor_is(read_position: str, expected: str) -> None:
-    """It is sent to the consumer that joins after the last one has left, and is read again (F12)."""
-    log = Log()
-    say(log, **{PER_CONSUMER: 0, "maxUnackedMessagesPerSubscription": 8})
-    log.join(1)
-    log.flow(1, 1_000)
-    for entry in range(9):
-        log.publish(entry, HIGH)
-    for entry in range(4):
-        log.dispatch(1, entry, HIGH)
-    log.leave(1)
-    log.join(2)
-    log.flow(2, 1_000)
-    for entry in (8, *range(4)):
-        log.dispatch(2, entry, HIGH)
-    for _ in range(2):
-        log.now_us += 2 * SECOND_US
-        log.snapshot(read_position=read_position, unacked_messages=5)
-    assert doubted(log, "3.3.2") == [expected]
-
-
 def test_a_read_from_before_the_last_leave_does_not_show_how_far_the_next_cursor_is() -> None:
     """Entry 8 waits in replay when the last consumer leaves, and the next one is sent it first (3.6)."""
     log = Log()
@@ -426,27 +220,6 @@ def test_a_read_from_before_the_last_leave_does_not_show_how_far_the_next_cursor
     log.ack(2, 0, 1, 2)
     log.dispatch(2, 4, HIGH)
     assert doubted(log) == []
-
-
-@pytest.mark.parametrize(
-    ("later_us", "expected"), [(10_000, "not_provable look_ahead_limit"), (1_100_000, "violation")]
-)
-def test_what_is_over_at_the_end_leaves_open_what_was_before(later_us: int, expected: str) -> None:
-    """Entry 0 was sent from replay, and may be there once more (F10) until consumer 1 acknowledges it."""
-    log = two(permits=(1, 1_000))
-    log.publish(0, HIGH)
-    log.dispatch(1, 0, HIGH)
-    log.redeliver(1, 0)
-    log.flow(1, 1)
-    log.dispatch(1, 0, HIGH, count=1)
-    for entry in range(1, 4):
-        log.publish(entry, HIGH)
-    log.publish(4, LOW)
-    log.now_us += SECOND_US * 11 // 10
-    log.ack(1, 0)
-    log.now_us += later_us
-    log.dispatch(2, 4, LOW)
-    assert doubted(log, keySharedLookAheadMsgInReplayThresholdPerConsumer=2) == [expected]
 
 
 @pytest.mark.parametrize(("limit", "severity"), [(20, "not_provable unacked_limit_broker"), (30, "violation")])

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsIn
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import Ints
-from dispatch_audit.pipeline.replay.state.state import SETS_DELETE
+from dispatch_audit.pipeline.replay.state.values import SETS_DELETE
 
 HASHES = 65_536
 

@@ -1,4 +1,4 @@
-"""The table of `dispatch_audit.pipeline.replay.dispatcher.transitions`, cell by cell, on the kernel itself."""
+"""The table of `dispatch_audit.pipeline.replay.dispatcher.entry.transitions`, cell by cell, on the kernel itself."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,7 +8,7 @@ from local_replay import AUTO_SPLIT, GROUP, HIGH, LOW, SKEW_US, Log, chunks_of
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.dispatcher import transitions
+from dispatch_audit.pipeline.replay.dispatcher.entry import transitions
 from dispatch_audit.pipeline.replay.packing.packed_batch import merged
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

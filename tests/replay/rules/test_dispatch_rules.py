@@ -5,7 +5,7 @@ from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
-from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.state.values import READ_US
 
 LIMIT = 3
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": LIMIT}

@@ -130,7 +130,7 @@ if __name__ == "__main__":
 
     from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
     from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
-    from dispatch_audit.pipeline.replay.dispatcher import dispatcher, kernel
+    from dispatch_audit.pipeline.replay.dispatcher import dispatches
     from dispatch_audit.pipeline.replay.rules import dispatch_rules
     from dispatch_audit.pipeline.replay.state.output import FINDINGS, Output
     from dispatch_audit.pipeline.replay.state.state import State
@@ -166,7 +166,7 @@ if __name__ == "__main__":
         """Other functions in the place of rules."""
         with ExitStack() as stack:
             for name, rule in exchanged.items():
-                module = kernel if name == "check_owner" else dispatch_rules
+                module = dispatches if name == "check_owner" else dispatch_rules
                 stack.enter_context(patch.object(module, name, rule))
             yield
 
@@ -201,7 +201,7 @@ if __name__ == "__main__":
             asked.clear()
 
         rules = {name: put_off(rule_of(name)) for name in RULES if name != "check_owner"}
-        with instead(rules), patch.object(kernel, "check_dispatch", all_reversed):
+        with instead(rules), patch.object(dispatches, "check_dispatch", all_reversed):
             yield
 
     def frozen(state: State) -> State:
@@ -228,11 +228,13 @@ if __name__ == "__main__":
         rooms: tuple[str, ...], exchanged: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> Iterator[None]:
         """The functions of some rooms exchanged where transitions and `Dispatcher` call them."""
-        replay = dispatcher.__package__.removesuffix("dispatcher")
+        replay = dispatches.__package__.removesuffix("dispatcher")
         of_rooms = tuple(replay + room for room in rooms)
         with ExitStack() as stack:
-            for caller in Path(dispatcher.__file__).parent.glob("*.py"):
-                module = sys.modules.get(f"{dispatcher.__package__}.{caller.stem}")
+            room = Path(dispatches.__file__).parent
+            for caller in room.rglob("*.py"):
+                parts = caller.relative_to(room).with_suffix("").parts
+                module = sys.modules.get(".".join((dispatches.__package__, *parts)))
                 for name, function in list(vars(module).items()) if module else ():
                     if isfunction(function) and function.__module__.startswith(of_rooms):
                         stack.enter_context(patch.object(module, name, exchanged(function)))

@@ -10,7 +10,6 @@ from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
 
 PER_CONSUMER = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
 PER_SUBSCRIPTION = {**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 6, "dispatcherMaxReadBatchSize": 3}
-HELD_BACK_US = 20_000
 
 
 def severities(replay: Replay) -> list[str]:
@@ -32,17 +31,6 @@ def past_the_limit(log: Log, first: int) -> int:
     send(log, range(first, first + 6))
     log.ack(1, *range(first, first + 6))
     return first + 6
-
-
-def held_back_at_the_limit(log: Log, first: int, deliver_at_ms: int | None = None) -> int:
-    """The consumer gets four entries, and the fifth when it has acknowledged one; returns the next entry."""
-    send(log, range(first, first + 4))
-    log.publish(first + 4, deliver_at_ms=deliver_at_ms)
-    log.now_us += HELD_BACK_US
-    log.ack(1, first)
-    log.dispatch(1, first + 4)
-    log.ack(1, *range(first + 1, first + 5))
-    return first + 5
 
 
 def mismatches(log: Log) -> list[dict[str, Any]]:
@@ -104,22 +92,6 @@ def test_a_limit_that_the_broker_passes_once_and_far_is_not_its_own(log: Log) ->
     send(log, range(12))
     assert set(severities(replayed(log.rows, settings=PER_CONSUMER))) == {"not_provable"}
     assert len(mismatches(log)) == 1
-
-
-@pytest.mark.parametrize("far", [6, 12])
-def test_a_limit_at_which_the_broker_holds_back_as_often_is_broken(log: Log, far: int) -> None:
-    entry, beyond = 0, 3 * (far - 4)
-    for _ in range(beyond - 2):
-        entry = held_back_at_the_limit(log, entry)
-    for _ in range(3):
-        send(log, range(entry, entry + far))
-        log.ack(1, *range(entry, entry + far))
-        entry += far
-    for _ in range(2):
-        entry = held_back_at_the_limit(log, entry)
-    found = severities(replayed(log.rows, settings=PER_CONSUMER))
-    assert (set(found), len(found)) == ({"violation"}, beyond)
-    assert mismatches(log) == []
 
 
 def test_a_snapshot_with_more_is_evidence(log: Log) -> None:

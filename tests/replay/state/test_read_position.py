@@ -7,14 +7,21 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, note_read, set_key, shows_cursor, was_read
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
+    add_entry,
+    note_read,
+    set_key,
+    shows_cursor,
+    was_read,
+)
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import rewind
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
-from dispatch_audit.pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.pair_index import entry_at
-from dispatch_audit.pipeline.replay.state.state import READ_US, State, new_state
+from dispatch_audit.pipeline.replay.state.state import State, new_state
+from dispatch_audit.pipeline.replay.state.values import READ_US
 
 Position: TypeAlias = tuple[int, int]
 WAYS = [0, 0, 0, Mark.NACKED, Mark.DELAYED, Mark.DELAYED | Mark.SENT, Mark.MAYBE_SKIPPED]

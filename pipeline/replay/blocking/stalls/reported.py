@@ -18,7 +18,8 @@ from dispatch_audit.pipeline.replay.packing.snapshot import (
 )
 from dispatch_audit.pipeline.replay.state.marks import OVERDUE, Mark
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import READ_US
 
 LONG_AGO_US: Final = -NEVER
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters
-from dispatch_audit.pipeline.replay.blocking.may_be_blocked import uncounted_of_all
 from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import HORIZON_US
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import ends_it, reads_on
 from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import replay_before
@@ -29,7 +28,8 @@ from dispatch_audit.pipeline.replay.state.memories import CLAIM
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, OF_SUBSCRIPTION
 from dispatch_audit.pipeline.replay.state.records import record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import CLAIM_DISREGARDED, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import CLAIM_DISREGARDED
 
 Mask = NDArray[np.bool_]
 
@@ -89,8 +89,10 @@ def _held_by(situation: Situation, parts: Divided, free: Waiters) -> dict[str, M
 def _holds_anything(situation: Situation) -> bool:
     """Whether anything is unacknowledged in the subscription, or was until shortly before the end."""
     state = situation.state
-    counted = max(int(common_of(state)["unacked"]) + uncounted_of_all(state), situation.reported.unacked or 0)
-    return counted > 0 or bool((state.consumers.view(np.ndarray)["gave_up_ts"] > situation.since_us).any())
+    consumers: Any = state.consumers.view(np.ndarray)
+    uncounted = bool((consumers["uncounted"][situation.connected] > 0).any())
+    counted = uncounted or int(common_of(state)["unacked"]) > 0 or (situation.reported.unacked or 0) > 0
+    return counted or bool((consumers["gave_up_ts"] > situation.since_us).any())
 
 
 def _may_pay(state: Seen, interval: Interval) -> bool:

@@ -5,19 +5,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Waiters, largest, oldest
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, largest, oldest
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import doubt
 from dispatch_audit.pipeline.replay.blocking.stalls.rests_on import is_unknown, rests_on
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back, may_be_skipped
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom, waits_for_read
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
 
 # The values in `detail` that only a stall without a cause has.
 _FACTS: Final = frozenset(
@@ -27,7 +25,6 @@ _FACTS: Final = frozenset(
         "owners_matter",
         "could_be_sent",
         "read_under_way",
-        "backlog_known",
         "joins_known",
         "doubt",
         "rests_on",
@@ -44,7 +41,6 @@ class StallKind(NamedTuple):
 
     Attributes:
         permits_known: whether rows or snapshots show the permits of consumers; else a lack of them may be why.
-        backlog_known: whether no entry from before a reset may hold back what waits.
         joins_known: whether it is known which consumers had joined recently, as far as it matters (3.x and classic).
         symptom: what the rows show of a known bug, see `symptoms`; empty: nothing.
         healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
@@ -53,7 +49,6 @@ class StallKind(NamedTuple):
     """
 
     permits_known: bool
-    backlog_known: bool
     joins_known: bool
     symptom: str
     healed: bool
@@ -63,7 +58,7 @@ class StallKind(NamedTuple):
     @property
     def provable(self) -> bool:
         """Whether the rows rule out every cause that leaves no row of its own."""
-        certain = self.permits_known and self.backlog_known and self.joins_known
+        certain = self.permits_known and self.joins_known
         return certain and not (self.doubt or self.unknown)
 
 
@@ -76,7 +71,7 @@ def kind_of(stall: Blocked) -> StallKind:
     """The facts that decide the verdict on a stall."""
     detail = stall.detail
     healed = detail["went_on"] or stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
-    known = detail["with_permits"] is not None, detail["backlog_known"], detail["joins_known"]
+    known = detail["with_permits"] is not None, detail["joins_known"]
     return StallKind(*known, detail["symptom"], healed, detail["doubt"], bool(detail["unknown"]))
 
 
@@ -103,7 +98,6 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
         "symptom": shown.name,
         "went_on": False,
         "could_be_sent": free.slot.size,
-        "backlog_known": _backlog_is_known(situation, waiting),
         "doubt": doubt(situation, parts),
         "rests_on": [name for name in names if name not in unknown],
         "unknown": unknown,
@@ -132,32 +126,3 @@ def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
     """A stall without a cause that turns out to be the pause of a rate limit; `limit` is added to its detail."""
     kept = {name: value for name, value in stall.detail.items() if name not in _FACTS}
     return stall._replace(cause=Cause.DISPATCH_RATE_LIMIT.word, blocking=NOBODY, detail={**kept, **limit})
-
-
-def _backlog_is_known(situation: Situation, waiting: Waiters) -> bool:
-    """Whether rows show where all entries are that could hold back what waits.
-
-    Entries from before the last reset, in a transaction, or that an administrator may have skipped, may wait: consumers
-    that joined after a reset wait for them (6.1), and all of them count for the look-ahead limit (4.7).
-    """
-    state, reported = situation.state, situation.reported
-    entries: Any = state.entries.view(np.ndarray)
-    used = entries[entries["ledger"] != UNKNOWN]
-    marks, full = used["marks"], situation.limits.lowest_per_subscription
-    skip_begun_ts = common_of(state)["skip_begun_ts"]
-    if full > 0 and skip_begun_ts != UNKNOWN:
-        # What an administrator skipped while it was held may count on as unacknowledged (9.3, E6). A subscription that
-        # was at its limit then reads nothing new before it is below half of it.
-        held = int(used["messages"][used["holder"] != NOBODY].sum()) if reported.unacked is None else reported.unacked
-        if 2 * held >= full:
-            return False
-    if situation.held_back.applies and skip_begun_ts > situation.interval.from_ts:
-        # Only an acknowledgement makes this dispatcher look whether it may release recently joined consumers (6.1).
-        return False
-    unsure = int(np.count_nonzero((marks & UNSURE != 0) & (marks & Mark.ACKED == 0)))
-    if unsure > 0 and situation.held_back.applies:
-        return False
-    limit = situation.look_ahead_limit
-    if limit is None or (unsure == 0 and not may_be_skipped(state, waiting, reported).any()):
-        return True
-    return unsure + waiting.slot.size < limit

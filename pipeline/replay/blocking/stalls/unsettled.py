@@ -44,7 +44,7 @@ class UnsettledStalls:
     _own: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
     _pace: DispatchPace = field(default_factory=DispatchPace)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
-    _rates_between: tuple[int, int] = (NEVER, NEVER)
+    _rates_between: tuple[int, int] = (NEVER, NEVER)  # a row says limits of the rate that came into force between these
     _sent_before: int = 0  # dispatches before those of the last rows
     _sent_us: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # the times of these
 
@@ -67,7 +67,7 @@ class UnsettledStalls:
             if self._intervals.open_until is not None:
                 self._intervals.note([self._doubted(part)])
             elif self._intervals.is_known(part.span):
-                self.waiting.append(self._perhaps_paid_for(part))
+                self.waiting.append(part)
 
     def dispatched(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows; there may be none."""
@@ -77,22 +77,8 @@ class UnsettledStalls:
             self._recent.note(sent, self._in_force.rates())
 
     def rates_said(self, since_seq: int, seq: int) -> None:
-        """Leaves stalls open that limits of the dispatch rate may explain which came into force between two rows.
-
-        A stall that ends after the second row, which says the limits, may pay for what was sent in between.
-        """
+        """Notes that limits of the dispatch rate came into force between two rows, of which the second says so."""
         self._rates_between = (since_seq, seq)
-        for at, stall in enumerate(self.waiting):
-            if stall.span.to_seq > since_seq:
-                self.waiting[at] = _perhaps_limited(stall)
-
-    def _perhaps_paid_for(self, stall: Blocked) -> Blocked:
-        """A stall that may pay for what was sent before: between the rows above, or under a limit that is in force."""
-        since_seq, until_seq = self._rates_between
-        pays = since_seq < stall.span.from_seq < until_seq or self._recent.may_explain(
-            stall.span, self._in_force.is_on(_BY_ENTRY)
-        )
-        return _perhaps_limited(stall) if pays else stall
 
     def settle(self, until_us: int = NEVER) -> None:
         """Hands on the stalls that ended by a time: later dispatches say nothing of them. At a window's end: all."""
@@ -100,7 +86,13 @@ class UnsettledStalls:
             self._intervals.keep(self._doubted(self.waiting.pop(0)))
 
     def _doubted(self, found: Blocked) -> Blocked:
-        """A stall with what the pace of dispatches says of it."""
+        """A stall with what the pace of dispatches and the rows of settings say of it."""
+        since_seq, until_seq = self._rates_between
+        # The limit may have been in force when the last entries before it were sent.
+        pays = since_seq <= found.span.from_seq < until_seq
+        pays = pays or self._recent.may_explain(found.span, self._in_force.is_on(_BY_ENTRY))
+        if pays and not found.detail["doubt"]:
+            found = found._replace(detail={**found.detail, "doubt": RATE})
         paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
         return found if paced is None else limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
 
@@ -122,8 +114,3 @@ class UnsettledStalls:
         """Drops stalls up to the row `reported_seq`, and paces of before `recent_us`."""
         self.waiting = [stall for stall in self.waiting if stall.span.to_seq > reported_seq]
         self._pace.forget(recent_us)
-
-
-def _perhaps_limited(stall: Blocked) -> Blocked:
-    """The stall, marked as one that a limit of the dispatch rate may explain, unless it has another mark."""
-    return stall if stall.detail["doubt"] else stall._replace(detail={**stall.detail, "doubt": RATE})

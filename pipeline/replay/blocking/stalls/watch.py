@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stalls.doubts import IN_REPLAY
 from dispatch_audit.pipeline.replay.blocking.stalls.idle_time import idle_interval, silent_since_us
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
@@ -121,8 +120,6 @@ class StallWatch:
         if found is not None and is_finding(found):
             if not kind_of(found).provable:
                 self._doubted = found
-            elif self._doubted is not None and self._is_open(self._doubted, interval):
-                return self._doubted._replace(span=interval)
             return found
         since_us, stall = unexplained_end(situation, found)
         if looked is None or since_us > looked.to_ts + _SHORT_CAUSE_US:
@@ -135,15 +132,6 @@ class StallWatch:
         if stall is None or interval.to_ts - self._explained_until_us < self._threshold_us:
             return found
         return (self._doubted or stall)._replace(span=interval)
-
-    def _is_open(self, doubted: Blocked, interval: Interval) -> bool:
-        """Whether a stall that is provable at its end stays open because of the doubt of an earlier look.
-
-        What may have been in replay once more (F10) leaves the time before its acknowledgement open, and the rest is
-        too short for a stall. Doubts about consumers may be cleared by what they are sent in the end.
-        """
-        rest_us = interval.to_ts - doubted.span.to_ts
-        return kind_of(doubted).doubt == IN_REPLAY and rest_us < self._threshold_us
 
     def dispatched(self, state: Seen, at: TracePoint, sent: Position, situation_of: SituationOf) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""

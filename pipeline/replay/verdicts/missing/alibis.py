@@ -33,7 +33,7 @@ from dispatch_audit.pipeline.contract.rules import (
 )
 from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything, resting_on
 from dispatch_audit.pipeline.replay.state.records import Records
-from dispatch_audit.pipeline.replay.state.state import READ_US
+from dispatch_audit.pipeline.replay.state.values import READ_US
 from dispatch_audit.pipeline.replay.subscription.missing_rows import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 

@@ -17,7 +17,8 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILT
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen
-from dispatch_audit.pipeline.replay.state.state import READ_US, common_of
+from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 

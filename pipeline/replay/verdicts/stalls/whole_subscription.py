@@ -210,8 +210,6 @@ def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], dou
     yield from titles(bugs, label)
     if doubt:
         yield doubt
-    if not kind.backlog_known:
-        yield "entries of which no row shows where they are, from before a reset or a skip, may have held them back"
     if kind.doubt:
         yield DOUBTS[kind.doubt]
     if kind.unknown:

@@ -13,16 +13,18 @@ from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.starvation import report_overdue
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
-from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready, stop_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import look_at_delays_by, note_ready, stop_waiting
 from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.state import COMMON, DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON, State
+from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON
 
 # A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
 _BETWEEN_LOOKS_US: Final = 10
@@ -73,7 +75,7 @@ def note_delay(state: State, slot: int, point: TracePoint, delay_ms: int, tick_u
     if delays != DELAYS_OFF:
         entries[slot].marks |= Mark.DELAYED
     if delays == DELAYS_CLAIMED_OFF:
-        entries[slot].marks |= Mark.DUE | Mark.SENT_EARLY
+        entries[slot].marks |= Mark.DUE | Mark.CLAIMED_DUE
         entries[slot].due_ts = point.ts_us
         entries[slot].due_seq = point.seq
         state.common[0].delays_in_doubt = 1
@@ -98,7 +100,7 @@ def heed_delays(state: State, ts: int) -> None:
     """
     entries = state.entries
     for slot in range(entries.size):
-        ignored = entries[slot].marks & Mark.DELAYED == 0 or entries[slot].marks & Mark.SENT_EARLY != 0
+        ignored = entries[slot].marks & Mark.DELAYED == 0 or entries[slot].marks & Mark.CLAIMED_DUE != 0
         asked = entries[slot].ledger >= 0 and entries[slot].due_ts != UNKNOWN
         if asked and ignored and entries[slot].marks & Mark.SENT == 0:
             stop_waiting(state, slot, ts)
@@ -106,30 +108,6 @@ def heed_delays(state: State, ts: int) -> None:
 
 
 _heed_delays = EntryPoint(heed_delays)
-
-
-@compiled
-def note_early(state: State, slot: int, ts_us: int, tick_us: int) -> None:
-    """Marks a delayed entry that is sent before its time; call after it is sent.
-
-    The broker does so only while delayed delivery is off. If the entry returns, and delayed delivery is on again, it
-    waits for its time like one that was never sent.
-    """
-    entries = state.entries
-    # `due_ts` is one tick after its time, and the broker may send it one tick before.
-    if entries[slot].due_ts != UNKNOWN and ts_us < entries[slot].due_ts - 2 * tick_us:
-        entries[slot].marks |= Mark.SENT_EARLY
-        state.common[0].sent_early_until_ts = max(state.common[0].sent_early_until_ts, entries[slot].due_ts)
-
-
-@compiled
-def recall_delay(state: State, slot: int, ts_us: int) -> None:
-    """Marks an entry that is sent, and was forgotten, as perhaps one that was sent early before a reset and deleted.
-
-    Then the new dispatcher delays it, if delayed delivery is on again.
-    """
-    if ts_us <= state.common[0].sent_early_until_ts and state.common[0].delays != DELAYS_OFF:
-        state.entries[slot].marks |= Mark.SENT_EARLY
 
 
 @compiled

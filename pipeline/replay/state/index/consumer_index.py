@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table, find, put_all
+from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, empty_table, find, put_all
 from dispatch_audit.pipeline.replay.state.records import Ints
 
 

@@ -7,11 +7,13 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import drop, entry_at, find, put
+from dispatch_audit.pipeline.replay.state.kinds import ENTRY, HASH
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
-from dispatch_audit.pipeline.replay.state.pair_index import drop, entry_at, find, put
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import ENTRY, HASH, NO_RESET, READ_US, State
+from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import NO_RESET, READ_US
 
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)

@@ -1,0 +1,1 @@
+"""Finds slots of the state: by position, by hash, by the number of a consumer, and in the order of waiting."""
