@@ -77,6 +77,7 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.packing",
     "dispatch_audit.pipeline.replay.settings",
     "dispatch_audit.pipeline.replay",
+    "dispatch_audit.pipeline.replay.durations",
     "dispatch_audit.pipeline.assignment",
     "dispatch_audit.pipeline.assignment.selectors",
     "dispatch_audit.pipeline.assignment.ranges",

@@ -12,7 +12,7 @@ from typing import Final
 from drawn_schedules import DELAYED_DELIVERY, PER_CONSUMER, PER_SUBSCRIPTION
 from passed_over import PassedOver
 
-from dispatch_audit.pipeline.replay.state.values import READ_US
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.policies.recently_joined import RecentlyJoinedPolicy

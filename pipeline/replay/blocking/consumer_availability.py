@@ -4,12 +4,13 @@ The kernel stops where one ends, so that `attribution` counts the waiting entrie
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.durations import unserved_us
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -19,8 +20,6 @@ from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
-
-_IN_FLIGHT_US: Final = 100_000
 
 
 @compiled
@@ -56,7 +55,7 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: Trac
     for consumer, counted in unacked.items():
         seen, wait = consumers[consumer], waits[consumer]
         # Rows of what has just happened may come before the snapshot, although it was taken earlier.
-        if max(seen["sent_ts"], seen["gave_up_ts"]) > point.ts_us - _IN_FLIGHT_US:
+        if max(seen["sent_ts"], seen["gave_up_ts"]) > point.ts_us - READ_AND_PAUSE_US:
             continue
         wait["counts_more"] = min(max(counted - seen["unacked"], 0), seen["uncounted"])
         if 0 < blocks_at <= seen["unacked"] + wait["counts_more"] and wait["cause"] == Cause.READY:

@@ -22,8 +22,9 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.delays import end_delays
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_unseen, note_capacity, take_permits
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import mark_delete_may_move
 from dispatch_audit.pipeline.replay.dispatcher.row_replay import RowReplay
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,

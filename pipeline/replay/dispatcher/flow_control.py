@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
+from dispatch_audit.pipeline.replay.durations import ONE_READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -18,8 +19,6 @@ from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import State
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, SETS_COUNT
 
-_ONE_READ_US: Final = 10_000
-"""What a consumer is sent without a longer pause may all be of one read."""
 _GIVES_UP: Final = (BY_ACK, BY_REDELIVER, BY_MARK_DELETE, BY_RESET)
 
 
@@ -97,7 +96,7 @@ def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None
 def _note_in_turn(state: State, slot: int, consumer: int, point: TracePoint) -> None:
     """Notes how high positions a consumer was sent, and before its last read; call before the dispatch is its last."""
     of, entries = state.consumers, state.entries
-    if point.ts_us - of[consumer].sent_ts > _ONE_READ_US:
+    if point.ts_us - of[consumer].sent_ts > ONE_READ_US:
         of[consumer].former_top_ledger = of[consumer].top_ledger
         of[consumer].former_top_entry = of[consumer].top_entry
         of[consumer].former_sent_ts = of[consumer].sent_ts

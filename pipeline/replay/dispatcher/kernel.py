@@ -26,9 +26,9 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waitin
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, unblock
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled

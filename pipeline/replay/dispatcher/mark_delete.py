@@ -5,13 +5,12 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 3.11, 5.3, 5.9). Snapshots contain the broker's own position and correct the reconstructed one.
 """
 
-from typing import Final
-
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import add_entry, free_entry
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
+from dispatch_audit.pipeline.replay.durations import READ_US, SKIP_US
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -22,10 +21,6 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import READ_US
-
-_SKIP_US: Final = 10_000_000
-"""A skip, clear or expiry is over by then, even if no row says so."""
 
 
 @compiled
@@ -196,7 +191,7 @@ def mark_delete_may_move(state: State, ts: int, over: bool) -> None:
     """
     entries = state.entries
     state.common[0].skip_begun_ts = ts
-    state.common[0].skip_until_ts = ts if over else ts + _SKIP_US
+    state.common[0].skip_until_ts = ts if over else ts + SKIP_US
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_slot, is_kept_for_a_read
+from dispatch_audit.pipeline.replay.durations import SLOWEST_READ_US
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import drop
 from dispatch_audit.pipeline.replay.state.marks import Mark
@@ -14,8 +15,6 @@ from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import State
 
-# A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
-_SLOWEST_READ_US = 10_000_000
 # How a sweep finds a hash: without an entry (0), with such as are kept for a read in flight, or with open ones.
 _KEPT, _OPEN = 1, 2
 
@@ -25,7 +24,7 @@ def sweep(state: State, out: Output, from_us: int, report_min_us: int) -> tuple[
 
     Arguments are those of `allocation.make_room`.
     """
-    _sweep_entries(state, from_us - _SLOWEST_READ_US)
+    _sweep_entries(state, from_us - SLOWEST_READ_US)
     hashes: Any = state.hashes
     before = hashes.hash.copy()
     _sweep_hashes(state, out, from_us, report_min_us, np.zeros(before.size, dtype=np.int64))

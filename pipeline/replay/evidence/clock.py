@@ -4,14 +4,11 @@ Rows of one recorder are numbered in the order in which they were written. A thr
 moment before others take theirs: in 83 recordings no row was more than 0.2 s behind the latest before it.
 """
 
-from typing import Final
-
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.durations import CLOCK_BACK_US
 from dispatch_audit.pipeline.replay.state.records import Ints
-
-_BACK_US: Final = 1_000_000
 
 
 @checkpointed("clock")
@@ -19,7 +16,7 @@ class Clock:
     """The latest time so far, and where rows were earlier than that.
 
     Attributes:
-        back_from_seq: the first row that is `_BACK_US` or more behind a row before it; None: there is none.
+        back_from_seq: the first row that is `CLOCK_BACK_US` or more behind a row before it; None: there is none.
         back_us: how far rows were behind at most, from there on.
     """
 
@@ -35,7 +32,7 @@ class Clock:
         latest = np.maximum.accumulate(np.append(self._latest_us, ts_us))[1:]
         behind = latest - ts_us
         self._latest_us = int(latest[-1])
-        back = np.flatnonzero(behind >= _BACK_US)
+        back = np.flatnonzero(behind >= CLOCK_BACK_US)
         if back.size:
             self.back_from_seq = int(seq[back[0]]) if self.back_from_seq is None else self.back_from_seq
             self.back_us = max(self.back_us, int(behind.max()))

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LATE_US
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.shown_members import unseen_join
 from dispatch_audit.pipeline.replay.packing.gap import Gap
@@ -19,7 +20,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
     MembershipEvent,
     TracePoint,
 )
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LATE_US, Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.timeline.brackets import Side
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows

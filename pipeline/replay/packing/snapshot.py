@@ -13,13 +13,6 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 _POSITION = re.compile(r"(\d{1,18}):(-?\d{1,18})")
 _STICKY: Final[Mapping[str | None, bool]] = {"STICKY": True, "AUTO_SPLIT": False}
 
-SNAPSHOT_LAG_US: Final = 100_000
-"""The longest time between the row of an event and its effect in a snapshot."""
-SNAPSHOT_LATE_US: Final = 1_000_000
-"""The longest time between the moment at which a snapshot was taken and its row.
-
-The state of an earlier moment is gone, so that a snapshot whose row comes later is compared with nothing.
-"""
 
 Position = tuple[int, int]
 NO_RANGES: Final[frozenset[tuple[int, int]]] = frozenset()

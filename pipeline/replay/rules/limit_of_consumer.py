@@ -1,8 +1,7 @@
 """The limit of unacknowledged messages of a consumer: dispatches beyond it (contract 4.8)."""
 
-from typing import Final
-
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
 from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
     FAR,
@@ -13,9 +12,6 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
 from dispatch_audit.pipeline.replay.state.values import CLAIM_STANDS
-
-IN_FLIGHT_US: Final = 100_000
-"""The time after which a read that granted entries to a consumer is over: it takes up to 40 ms (contract 6.6)."""
 
 
 @compiled
@@ -43,7 +39,7 @@ def _granted(state: Seen, sent: Dispatch) -> int:
     A read grants as many entries as the consumer has room for messages (4.8, 6.1), and each may be a batch.
     """
     room, limits = _room(state, sent.consumer), state.limits.consumers
-    if sent.ts_us - limits[sent.consumer].granted_ts > IN_FLIGHT_US:
+    if sent.ts_us - limits[sent.consumer].granted_ts > READ_AND_PAUSE_US:
         return room
     return max(room, int(limits[sent.consumer].granted))
 
@@ -90,7 +86,7 @@ def note_limit_of_consumer(state: SeenByLimits, out: Output, slot: int, sent: Di
         return
     messages = _certainly_unacked(state, consumer) + state.entries[slot].messages
     # Each later read is another pass, unless a row states the limit: then the broker breaks it once for a while.
-    again = state.common[0].consumer_said == 0 and sent.ts_us - limits[consumer].passed_ts > IN_FLIGHT_US
+    again = state.common[0].consumer_said == 0 and sent.ts_us - limits[consumer].passed_ts > READ_AND_PAUSE_US
     if limits[consumer].passing == 0 or again:
         limits[consumer].passing = 1
         limits[consumer].passed_ts = sent.ts_us

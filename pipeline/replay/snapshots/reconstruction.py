@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_before
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import READ_US, RESET_BEGUN
+from dispatch_audit.pipeline.replay.state.values import RESET_BEGUN
 
 
 @checkpointed("bounds")

@@ -15,9 +15,10 @@ COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state", 
 
 
 def sources() -> list[Path]:
-    """The source files of `COMPILED_ROOMS`."""
+    """The source files of `COMPILED_ROOMS`, and the durations."""
     rooms = Path(__file__).parents[1]
-    return sorted(path for room in COMPILED_ROOMS for path in (rooms / room).rglob("*.py"))
+    of_rooms = [path for room in COMPILED_ROOMS for path in (rooms / room).rglob("*.py")]
+    return sorted([*of_rooms, rooms / "durations.py"])
 
 
 compiled: Final = Compiler(sources(), repr(dict(NAME_OF)))

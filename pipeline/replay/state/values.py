@@ -1,10 +1,8 @@
-"""What numbers in fields of the state stand for, and how long a read may be in flight."""
+"""What numbers in fields of the state stand for."""
 
 from typing import Final
 
 UNLOOKED: Final = -2  # for the owner of a hash: not looked up yet
-READ_US: Final = 1_000_000
-"""How long a read may be in flight: 0.7 to 40 ms were measured (contract 6.6, which allows 1 s)."""
 
 # `permits_known_by`: what shows the permits of consumers.
 BY_FLOWS: Final = 1

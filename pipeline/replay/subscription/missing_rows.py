@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
-from dispatch_audit.pipeline.replay.state.values import READ_US
 
 
 @checkpointed("unseen_rows")

@@ -8,8 +8,9 @@ import numpy as np
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Position, Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters

@@ -8,6 +8,7 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.durations import short_until_us
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.delay_evidence import DelayEvidence
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
@@ -19,7 +20,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison

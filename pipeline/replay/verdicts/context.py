@@ -12,12 +12,12 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import READ_US
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import published_before_joins, sent_before_joins
 from dispatch_audit.pipeline.replay.verdicts.naming import Names

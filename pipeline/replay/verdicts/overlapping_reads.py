@@ -8,21 +8,17 @@ Snapshots can prove it, because the broker counts an entry twice that was still 
 not change the broker's count.
 """
 
-from typing import Final
-
 import numpy as np
 
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.durations import READ_US, SNAPSHOT_NEAR_US
 from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, READ_US
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained
-
-# The largest distance between a block of duplicates and a snapshot that the verdict uses.
-LOOK_AHEAD_US: Final = 30_000_000
 
 
 def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
@@ -124,8 +120,8 @@ def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context
     joined = context.joined(int(context.found.findings.consumer[block[0]]))
     # The broker's count for a consumer starts at its join without a surplus.
     since_us = before.ts_us if before is not None else joined.ts_us if joined is not None else None
-    near_before = since_us is not None and times[0] - since_us <= LOOK_AHEAD_US
-    return near_before and after is not None and after.ts_us - times[-1] <= LOOK_AHEAD_US
+    near_before = since_us is not None and times[0] - since_us <= SNAPSHOT_NEAR_US
+    return near_before and after is not None and after.ts_us - times[-1] <= SNAPSHOT_NEAR_US
 
 
 def _overlap_verdict(

@@ -5,10 +5,10 @@ Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied befor
 
 from collections.abc import Mapping
 
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.values import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import (

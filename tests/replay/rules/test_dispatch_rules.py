@@ -4,8 +4,7 @@ import pytest
 from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
-from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
-from dispatch_audit.pipeline.replay.state.values import READ_US
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US, READ_US
 
 LIMIT = 3
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": LIMIT}
@@ -127,7 +126,7 @@ def test_a_read_has_as_many_entries_for_a_consumer_as_messages_are_free_whatever
 
 def test_of_a_later_read_only_as_many_as_are_free_by_then() -> None:
     log = sent_up_to(1)
-    log.now_us += IN_FLIGHT_US
+    log.now_us += READ_AND_PAUSE_US
     sent = []
     for entry in range(1, LIMIT + 1):
         log.publish(entry, batch_size=5)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from local_replay import AUTO_SPLIT, Log, Replay, replayed, reported, send, tables_of
 
-from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 
 PER_CONSUMER = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
 PER_SUBSCRIPTION = {**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 6, "dispatcherMaxReadBatchSize": 3}
@@ -70,7 +70,7 @@ def test_each_later_read_passes_a_limit_again_that_no_row_says(log: Log, said: b
         say(log, 4)
     send(log, range(4))
     for entry in range(4, 7):
-        log.now_us += IN_FLIGHT_US
+        log.now_us += READ_AND_PAUSE_US
         send(log, [entry])
     assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["violation" if said else "not_provable"] * 3
     assert len(mismatches(log)) == (not said)

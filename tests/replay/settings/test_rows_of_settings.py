@@ -13,7 +13,7 @@ from windowed_replay import folded, tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.rules.limit_of_consumer import IN_FLIGHT_US
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
 LIMITED = {**AUTO_SPLIT, PER_CONSUMER: 3}
@@ -71,7 +71,7 @@ def test_a_limit_goes_down(log: Log) -> None:
     say(log, {PER_CONSUMER: 2})
     assert beyond(log) == []
     # No read is under way any more that had an entry for it under the former limit.
-    log.now_us += IN_FLIGHT_US
+    log.now_us += READ_AND_PAUSE_US
     (third,) = send(log, range(2, 3))
     assert beyond(log) == [third]
 

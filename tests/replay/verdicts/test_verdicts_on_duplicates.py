@@ -4,10 +4,10 @@ import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed
 
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_NEAR_US
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.judge import judged
-from dispatch_audit.pipeline.replay.verdicts.overlapping_reads import LOOK_AHEAD_US
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
@@ -131,7 +131,7 @@ def test_snapshots_prove_or_refute_it(before: int, after: int, severity: str, be
         assert because in verdict.because
 
 
-@pytest.mark.parametrize(("before_us", "after_us"), [(LOOK_AHEAD_US + 1, 0), (0, LOOK_AHEAD_US + 1)])
+@pytest.mark.parametrize(("before_us", "after_us"), [(SNAPSHOT_NEAR_US + 1, 0), (0, SNAPSHOT_NEAR_US + 1)])
 def test_a_snapshot_far_away_says_nothing(before_us: int, after_us: int) -> None:
     replay = overlapping()
     for verdict in verdicts(replay, *_surpluses(replay, 3, 3, before_us, after_us)):

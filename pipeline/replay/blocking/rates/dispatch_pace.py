@@ -13,9 +13,9 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import HORIZON_US, PAUSE_MAX_US, Sent
+from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import Sent
+from dispatch_audit.pipeline.replay.durations import HORIZON_US, PAUSE_MAX_US, PAUSE_MIN_US
 
-_PAUSE_MIN_US: Final = 500_000
 _BURSTS: Final = 3
 # Bursts of few messages show a limit only if they are equal: a few may be those published during the pause.
 _BURST_MIN: Final = 10
@@ -67,12 +67,12 @@ class DispatchPace:
 
     def note(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows, at least one."""
-        starts = [0, *(np.flatnonzero(np.diff(sent.ts_us) >= _PAUSE_MIN_US) + 1).tolist(), sent.ts_us.size]
+        starts = [0, *(np.flatnonzero(np.diff(sent.ts_us) >= PAUSE_MIN_US) + 1).tolist(), sent.ts_us.size]
         for first, after in pairwise(starts):
             begin_us, end_us = int(sent.ts_us[first]), int(sent.ts_us[after - 1])
             entries, messages = after - first, int(sent.messages[first:after].sum())
             before = self._open
-            if before is not None and begin_us - before.to_us < _PAUSE_MIN_US:
+            if before is not None and begin_us - before.to_us < PAUSE_MIN_US:
                 both = before.entries + entries, before.messages + messages
                 self._open = _Burst(before.from_us, max(before.to_us, end_us), *both, 0)
                 continue

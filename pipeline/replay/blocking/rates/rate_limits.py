@@ -12,31 +12,19 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
+from dispatch_audit.pipeline.replay.durations import BACKOFF_US, READ_AND_PAUSE_US, TIMER_LATE_US
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
 from dispatch_audit.pipeline.replay.state.records import Ints
 
-HORIZON_US: Final = 20_000_000
-"""How long after a pause dispatches may still show that a rate limit caused it."""
-
-BACKOFF_US: Final = 1_000_000
-# The timer of a broker and the way of a dispatch to its row.
-LATE_US: Final = 250_000
-_ASKS_AGAIN_US: Final = BACKOFF_US + LATE_US
+_ASKS_AGAIN_US: Final = BACKOFF_US + TIMER_LATE_US
 # Counts of a limiter are not exact: the token bucket adds tokens in steps, and a read may exceed them by a batch.
 _USED_UP: Final = 0.9
-# A read takes up to 40 ms (contract 6.6), and sees a bucket that may not have counted the one before it.
-_READ_US: Final = 100_000
 # What one read may bring, however little a limit in bytes has left: dispatcherMaxReadSizeBytes, by default.
 _READ_BYTES: Final = 5 * 1024 * 1024
 _SECOND_US: Final = 1_000_000
 _KEPT_US: Final = 60 * _SECOND_US
 # So many changes of limits are remembered.
 _CHANGES_MAX: Final = 64
-
-PERIOD_US: Final = _SECOND_US
-"""That of a limit, by default."""
-# It, and the backoff.
-PAUSE_MAX_US: Final = PERIOD_US + _ASKS_AGAIN_US
 
 
 @checkpointed("sent_dispatches")
@@ -92,7 +80,7 @@ class RecentDispatches:
             return 0
         sent_us = [sent.ts_us[(sent.ts_us > from_us) & (sent.ts_us < to_us)] for sent in self._stretches]
         apart_us = np.diff(np.concatenate([[from_us], *sent_us, [to_us]]))
-        return int(apart_us[apart_us > _READ_US].sum())
+        return int(apart_us[apart_us > READ_AND_PAUSE_US].sum())
 
     def explaining(self, pause: Interval, by_entry: bool) -> dict[str, object] | None:
         """What to say of the limit that explains a pause; None: none does.
@@ -105,7 +93,7 @@ class RecentDispatches:
         last_us = max(
             (int(sent.ts_us[sent.ts_us <= pause.from_ts].max(initial=0)) for sent in self._stretches), default=0
         )
-        lately = self.until(last_us, _READ_US)[counted]
+        lately = self.until(last_us, READ_AND_PAUSE_US)[counted]
         for rate in self._rates_at(pause.from_ts):
             used = self.until(pause.from_ts, rate.period_s * _SECOND_US)[counted]
             # Dispatches of other subscriptions and topics count too, and no row has the size of a dispatched entry.
@@ -156,10 +144,11 @@ class RecentDispatches:
         return min(left + us * rate.messages / (rate.period_s * _SECOND_US), rate.messages)
 
     def _reads(self, from_us: int, to_us: int, by_entry: bool) -> Iterator[tuple[int, float]]:
-        """When something was sent between two times, `_READ_US` apart, and how many messages, or entries."""
+        """When something was sent between two times, `READ_AND_PAUSE_US` apart, and how many messages, or entries."""
         for stretch in self._stretches:
             within = (stretch.ts_us >= from_us) & (stretch.ts_us <= to_us)
-            begin_us, read = np.unique(stretch.ts_us[within] // _READ_US * _READ_US, return_inverse=True)
+            reads_us = stretch.ts_us[within] // READ_AND_PAUSE_US * READ_AND_PAUSE_US
+            begin_us, read = np.unique(reads_us, return_inverse=True)
             sent = np.bincount(read, None if by_entry else stretch.messages[within])
             yield from zip(np.maximum(begin_us, from_us).tolist(), sent.tolist(), strict=True)
 

@@ -15,15 +15,14 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import are_found, unserved_since_drained
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US, SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Position
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
-# A read takes 0.7 to 40 ms, and the pause after one that brings nothing to send 10 ms (contract 4.9, 6.6).
-_READ_AND_PAUSE_US: Final = 100_000
 _AFTER_ALL: Final = (NEVER, 0)
 
 Mask = NDArray[np.bool_]
@@ -62,7 +61,7 @@ def behind_joins(situation: Situation, parts: Divided) -> Mask:
     if not situation.limits.reads_past_replay:
         late: Mask = _ahead(state, waiting, free) > 0
     else:
-        late = situation.duration_us <= _ahead(state, waiting.where(~waiting.was_read), free) * _READ_AND_PAUSE_US
+        late = situation.duration_us <= _ahead(state, waiting.where(~waiting.was_read), free) * READ_AND_PAUSE_US
     behind: Mask = certain | (unread & late)
     return behind
 
@@ -94,7 +93,7 @@ def behind_full_replay(situation: Situation, stuck: Waiters, free: Waiters) -> M
     if reported.in_replay is not None and reported.in_replay >= limit:
         return ~free.was_read
     stood_us = reported.position_us - max(reported.stands_us, situation.since_us)
-    if reported.in_replay is not None and stood_us >= _READ_AND_PAUSE_US + SNAPSHOT_LAG_US:
+    if reported.in_replay is not None and stood_us >= READ_AND_PAUSE_US + SNAPSHOT_LAG_US:
         return none
     # The queue may have grown since a snapshot with a smaller size.
     full: Mask = ~free.was_read & (replay_before(situation, stuck, free) >= limit)
@@ -134,7 +133,7 @@ def behind_unowned(situation: Situation, parts: Divided) -> Mask:
     ahead = _ahead(situation.state, parts.waiting.where(parts.waiting.owner == NOBODY), parts.free)
     behind: Mask = ~parts.free.was_read & (ahead > 0)
     if not situation.held_back.applies:
-        behind &= situation.duration_us <= ahead * _READ_AND_PAUSE_US
+        behind &= situation.duration_us <= ahead * READ_AND_PAUSE_US
     return behind
 
 

@@ -8,18 +8,12 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
+from dispatch_audit.pipeline.replay.durations import READ_US, SNAPSHOT_LAG_US, SNAPSHOT_LATE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.snapshot import (
-    SNAPSHOT_LAG_US,
-    SNAPSHOT_LATE_US,
-    ConsumerSnapshot,
-    Position,
-    Snapshot,
-)
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.marks import OVERDUE, Mark
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import READ_US
 
 LONG_AGO_US: Final = -NEVER
 

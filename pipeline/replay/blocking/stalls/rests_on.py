@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters
-from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import HORIZON_US
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import ends_it, reads_on
 from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import replay_before
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.durations import HORIZON_US
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     DISPATCH_RATES,
     LOOK_AHEAD,

@@ -11,14 +11,10 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.rates.dispatch_pace import DispatchPace
-from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import (
-    HORIZON_US,
-    PAUSE_MAX_US,
-    RecentDispatches,
-    Sent,
-)
+from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import RATE
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
+from dispatch_audit.pipeline.replay.durations import HORIZON_US, PAUSE_MAX_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.records import Ints

@@ -16,16 +16,12 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled, unexplained_end
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import ended_by_dispatch, is_finding, kind_of
+from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_JOIN, BY_LEAVE, BY_RESET, BY_SETTINGS
 from dispatch_audit.pipeline.replay.state.seen import Seen
-
-# An event this shortly before a dispatch counts as the reason for it.
-_BROUGHT_ABOUT_US = 1_000_000
-# A healthy broker sends within a read and a pause (contract 4.9, 6.6), before and after a cause as short as that.
-_SHORT_CAUSE_US = 100_000
 
 
 @checkpointed("stall_watch")
@@ -122,7 +118,7 @@ class StallWatch:
                 self._doubted = found
             return found
         since_us, stall = unexplained_end(situation, found)
-        if looked is None or since_us > looked.to_ts + _SHORT_CAUSE_US:
+        if looked is None or since_us > looked.to_ts + READ_AND_PAUSE_US:
             self._explained_until_us, self._doubted = since_us, None
         elif since_us > looked.to_ts:
             # Who has just joined has no permits for a moment. That does not explain the rest, and does not count.
@@ -136,7 +132,7 @@ class StallWatch:
     def dispatched(self, state: Seen, at: TracePoint, sent: Position, situation_of: SituationOf) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
-        lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
+        lately = at.ts_us - when_us < BROUGHT_ABOUT_US
         interval = idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
         parts = [] if interval is None else [*map(ended_by_dispatch, self._of(interval, situation_of, sent))]
         return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
@@ -153,7 +149,7 @@ class StallWatch:
         before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
         resumed = before is not None and cause is not None and before.span.to_ts < cause.span.to_ts
         began_us = before.span.to_ts if before is not None and resumed else interval.from_ts
-        if self._explained_until_us - began_us <= _SHORT_CAUSE_US:
+        if self._explained_until_us - began_us <= READ_AND_PAUSE_US:
             # The cause was over at once, however long it counts: the time around it is as long as the whole.
             cause = None
         self._explained = self._unexplained = None

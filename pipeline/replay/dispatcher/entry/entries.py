@@ -3,6 +3,7 @@
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
@@ -13,7 +14,7 @@ from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import NO_RESET, READ_US
+from dispatch_audit.pipeline.replay.state.values import NO_RESET
 
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)

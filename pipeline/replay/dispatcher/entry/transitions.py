@@ -36,6 +36,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
 )
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
@@ -43,7 +44,6 @@ from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import READ_US
 
 # The marks that a dispatch removes.
 _UNTIL_SENT = (

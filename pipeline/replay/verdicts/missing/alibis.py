@@ -31,9 +31,9 @@ from dispatch_audit.pipeline.contract.rules import (
     REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
 )
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything, resting_on
 from dispatch_audit.pipeline.replay.state.records import Records
-from dispatch_audit.pipeline.replay.state.values import READ_US
 from dispatch_audit.pipeline.replay.subscription.missing_rows import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import FIRST_DELIVERY_ORDER, OVERTAKING, REDELIVERY_COUNT
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import READ_US
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 

@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
     WRITE_NOT_COMPLETED,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, kind_of
+from dispatch_audit.pipeline.replay.durations import FAILED_READ_US
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -35,9 +36,6 @@ from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import bugs_of, hang_in, spoken
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstills import Standstill, standstills
 from dispatch_audit.pipeline.utc import moment
-
-FAILED_READ_US: Final = 15_000_000
-"""A broker tries a read that failed again after this time at least: dispatcherReadFailureBackoffInitialTimeInMs."""
 
 # The symptom in the catalogue of known bugs, by the symptom that rows show.
 _OF_BUGS: Final[Mapping[str, Symptom]] = {
