@@ -90,9 +90,9 @@ def test_a_finding_of_a_broker(name: str) -> None:
 def test_every_rule_is_among_them() -> None:
     of_scenarios = {"gap_delivery"}
     of_recordings = {rule for rules in RECORDED.values() for rule in rules}
-    # Facts about clients tell of many rows, and no few of them show the same.
-    about_clients = set(CLIENT_RULES)
-    assert {*FAULTS, *of_scenarios, *of_recordings} == set(get_args(RuleName)) - about_clients
+    # Facts about clients and clocks tell of many rows, and no few of them show the same.
+    of_many_rows = {*CLIENT_RULES, "clocks_apart"}
+    assert {*FAULTS, *of_scenarios, *of_recordings} == set(get_args(RuleName)) - of_many_rows
 
 
 def test_a_search_that_reaches_its_limit_has_a_trace_that_gives_the_finding() -> None:

@@ -41,7 +41,7 @@ def test_only_tests_of_a_release_that_is_not_built_are_left_out(tmp_path: Path) 
     ]
     root = Path(__file__).resolve().parents[2]
     run = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, timeout=300, check=False)
-    assert "2 skipped, " in run.stdout
+    assert "1 skipped, " in run.stdout
     assert "there is no test broker of Pulsar 4.2.4; make recorder-broker PULSAR=4.2.4 builds it" in run.stdout
-    assert "2 errors" in run.stdout
+    assert "1 error in " in run.stdout
     assert "the broker did not start" in run.stdout

@@ -58,62 +58,6 @@ def test_a_delayed_entry_that_was_sent_and_left_behind_is_one_like_any_other() -
     assert verdict_on(replayed(log.rows), "redelivery_order", sent) == VIOLATION
 
 
-@pytest.mark.parametrize(("delayed_ms", "expected"), [(3_000, ("permitted", "E2", ())), (2_000, VIOLATION)])
-def test_a_delayed_entry_that_was_sent_before_its_time_may_be_delayed_again(delayed_ms: int, expected: object) -> None:
-    """It was sent while delayed delivery was off. One that is due within a tick and the next may be sent by then."""
-    log = Log()
-    log.join(1)
-    log.join(2)
-    log.publish(0, HIGH, deliver_at_ms=log.now_us // 1_000 + delayed_ms)
-    log.publish(1, HIGH)
-    log.now_us += 1_000_000
-    log.dispatch(1, 0, HIGH)
-    log.leave(1)
-    sent = log.dispatch(2, 1, HIGH)
-    assert verdict_on(replayed(log.rows), "redelivery_order", sent) == expected
-
-
-@pytest.mark.parametrize(("on", "broken"), [("before", 0), ("after", 0), ("never", 1)])
-def test_a_new_dispatcher_may_delay_what_the_former_one_sent_at_once(on: str, broken: int) -> None:
-    """Delayed delivery was off, and is on again before or after an unload, or never."""
-    log = Log()
-    delays = "delayedDeliveryEnabled"
-    log.write("settings", settings={delays: "false"})
-    log.join(1)
-    log.publish(0, HIGH, deliver_at_ms=log.now_us // 1_000 + 60_000)
-    log.publish(1, HIGH)
-    log.dispatch(1, 0, HIGH)
-    if on == "before":
-        log.write("settings", settings={delays: "true"})
-    log.reset("unload")
-    if on == "after":
-        log.write("settings", settings={delays: "true"})
-    log.join(2)
-    log.dispatch(2, 1, HIGH)
-    log.dispatch(2, 0, HIGH)
-    assert len(replayed(log.rows).broken) == broken
-
-
-@pytest.mark.parametrize(("late_us", "severity"), [(0, "not_provable"), (61_000_000, "violation")])
-def test_a_new_dispatcher_may_delay_what_was_deleted_too(late_us: int, severity: str) -> None:
-    """It was sent at once and acknowledged while delayed delivery was off; after a seek it waits for its time."""
-    log = Log()
-    log.write("settings", settings={"delayedDeliveryEnabled": "false"})
-    log.join(1)
-    log.publish(0, HIGH, deliver_at_ms=log.now_us // 1_000 + 60_000)
-    log.publish(1, HIGH)
-    log.dispatch(1, 0, HIGH)
-    log.dispatch(1, 1, HIGH)
-    log.ack(1, 0, 1)
-    log.write("settings", settings={"delayedDeliveryEnabled": "true"})
-    log.reset("seek")
-    log.join(2)
-    log.now_us += late_us
-    log.dispatch(2, 1, HIGH)
-    sent = log.dispatch(2, 0, HIGH)
-    assert verdict_on(replayed(log.rows), "first_delivery_order", sent) == (severity, None, ())
-
-
 @pytest.mark.parametrize("nacked", [True, False])
 def test_what_was_nacked_may_be_overtaken_and_what_was_left_behind_may_not(nacked: bool) -> None:
     log = Log()

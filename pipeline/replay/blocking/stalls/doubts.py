@@ -3,6 +3,9 @@
 | name | why it may hold back |
 |---|---|
 | unacked_limit_consumer | what was skipped while held, or sent twice, may count (E6, F10), up to the limit |
+| unacked_limit_subscription | the same, up to the limit of the subscription |
+| look_ahead_limit | entries from before a reset or a skip may be in replay, and fill it (contract 4.10) |
+| recently_joined | 3.x, classic: they may hold back who joined after that (contract 6.1) |
 | unacked_limit_broker | its share of `maxUnackedMessagesPerBroker` is unacknowledged, and others count (4.14) |
 | unwritable_connection | a connection that takes nothing more counts as no permits from 5.0.0 on (contract 3.12) |
 | open_transaction | nothing is read beyond the first message of a transaction that has not ended (contract 9.3, E11) |
@@ -25,10 +28,10 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be
 from dispatch_audit.pipeline.replay.blocking.may_be_blocked import may_be_blocked
 from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import look_ahead_reached
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back
+from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_BROKER
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
@@ -37,6 +40,9 @@ from dispatch_audit.pipeline.replay.state.values import DELAYS_CLAIMED_OFF
 UNACKED: Final = "unacked_limit_consumer"
 RATE: Final = "dispatch_rate_limit"
 TRANSACTION: Final = "open_transaction"
+IN_REPLAY: Final = "look_ahead_limit"
+JOINED: Final = "recently_joined"
+SUBSCRIPTION: Final = "unacked_limit_subscription"
 BROKER: Final = "unacked_limit_broker"
 UNWRITABLE: Final = "unwritable_connection"
 DELAYED: Final = "claimed_delays"
@@ -47,6 +53,14 @@ _SHARE_OF_BROKER: Final = 0.16
 DOUBTS: Final[Mapping[str, str]] = {
     UNACKED: "the broker may count more messages as unacknowledged than rows show, and so have blocked their consumers",
     RATE: "a limit of the dispatch rate may have had to make up for what it was charged, which no row shows",
+    IN_REPLAY: (
+        "entries of which no row shows where they are, from before a reset or a skip, may have filled replay up to the "
+        "look-ahead limit"
+    ),
+    JOINED: "consumers that joined recently may have waited for entries from before a reset or a skip",
+    SUBSCRIPTION: (
+        "the broker may count more messages as unacknowledged than rows show, and so have blocked the subscription"
+    ),
     BROKER: (
         "the broker may have reached maxUnackedMessagesPerBroker with what other subscriptions hold, which no row shows"
     ),
@@ -73,7 +87,7 @@ def doubt(situation: Situation, parts: Divided) -> str:
         return DELAYED
     if _follows_a_transaction(situation.state, parts.free):
         return TRANSACTION
-    return _of_counts(situation, parts)
+    return _of_counts(situation, parts) or _of_backlog(situation, parts.waiting)
 
 
 def _asked_for_a_delay(state: Seen, free: Waiters) -> bool:
@@ -106,8 +120,26 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
     if free.slot.size == 0 or look_ahead_reached(situation, waiting.where(perhaps.held), free):
         return UNACKED
     # Limits of several consumers hold up what the broker has not read.
-    unread = not bool(shown_as_read(state, free, situation.reported).any())
-    return BROKER if unread and _has_its_share(situation) else ""
+    if bool(shown_as_read(state, free, situation.reported).any()):
+        return ""
+    if _may_be_full(situation):
+        return SUBSCRIPTION
+    return BROKER if _has_its_share(situation) else ""
+
+
+def _of_backlog(situation: Situation, waiting: Waiters) -> str:
+    """What entries hold up of which no row shows where they are: from before a reset, in a transaction, or skipped."""
+    state = situation.state
+    entries: Any = state.entries.view(np.ndarray)
+    marks = entries["marks"][entries["ledger"] != UNKNOWN]
+    unsure = int(np.count_nonzero((marks & UNSURE != 0) & (marks & Mark.ACKED == 0)))
+    if situation.held_back.applies:
+        # Consumers that joined after a reset wait for them. A skip does not show when it releases these (6.1).
+        skipped = common_of(state)["skip_begun_ts"] > situation.interval.from_ts
+        return JOINED if unsure > 0 or skipped else ""
+    limit = situation.look_ahead_limit
+    perhaps = unsure > 0 or bool(may_be_skipped(state, waiting, situation.reported).any())
+    return IN_REPLAY if perhaps and limit is not None and unsure + waiting.slot.size >= limit else ""
 
 
 def ends_it(situation: Situation, waiting: Waiters) -> Waiters:
@@ -119,6 +151,13 @@ def ends_it(situation: Situation, waiting: Waiters) -> Waiters:
 def reads_on(goes_on: Waiters, gave_up: NDArray[np.bool_]) -> bool:
     """Whether the broker reads on at last although no consumer has given up anything, so that no count held it up."""
     return bool((~goes_on.was_read).any()) and not bool(gave_up.any())
+
+
+def _may_be_full(situation: Situation) -> bool:
+    """Whether the subscription may be at its limit, not down to half of it, with what rows do not show (E6, F10)."""
+    limit = common_of(situation.state)["unacked_limit"]
+    uncounted = int(situation.state.consumers.view(np.ndarray)["uncounted"][situation.connected].sum())
+    return bool(uncounted > 0 and 0 < limit <= 2 * (_unacked(situation) + uncounted))
 
 
 def _has_its_share(situation: Situation) -> bool:
