@@ -23,10 +23,10 @@ demo: $(or $(wildcard $(STAMP)),$(if $(filter spark,$(ENGINE)),$(STAMP_OF_SPARK)
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
 
 # The gate: all but what is slow, with a part of the examples that tests draw. At its end it says what took longest. Of its
-# three processes, for two cores, one has Spark and often waits for its JVM, and others wait for brokers and processes.
+# four processes, for two cores, one has Spark and often waits for its JVM, and others wait for brokers and processes.
 test: setup
 	@$(MAKE) --no-print-directory --jobs 2 lint types kernel classes
-	@$(PYTEST) 3 -m "not slow" $(SLOWEST)
+	@$(PYTEST) 4 -m "not slow" $(SLOWEST)
 
 # The oldest PySpark that pyproject.toml allows, before that of the lock: one audit of each kind with the rows of the
 # embedded engine, and the tests of what differs between releases, in one session. `make test-slow` has all releases.

@@ -100,6 +100,8 @@ def test_a_plan_that_cannot_be_run_is_refused(
     assert capsys.readouterr().err.startswith(f"side_by_side: error: {why}")
 
 
+# Half a minute of generating, Spark and processes of their own, for a tool of those who measure.
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.e2e
 def test_the_command_line(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from benchmarks.reliability_parts.audited import Means
 from benchmarks.reliability_parts.bad_rows import bad_rows
 
 
+# The gate has each kind of bad row by itself (tests/trace); this draws hundreds of them.
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_no_row_is_lost(tmp_path: Path) -> None:

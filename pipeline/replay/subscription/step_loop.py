@@ -231,9 +231,9 @@ class StepLoop:
         """Puts the values of a row in force."""
         self._settings_seen = True
         with self.dispatcher.settings_changing(at):
-            before, rates = self.in_force.of(DELAYED_DELIVERY), self.in_force.claimed_rates()
+            delays, rates = self.in_force.of(DELAYED_DELIVERY), self.in_force.claimed_rates()
             self.limits.put(row, self.in_force, self.dispatcher)
-            self.delays.look(row, before, self.in_force.of(DELAYED_DELIVERY))
+            self.delays.look(row, delays, self.in_force.of(DELAYED_DELIVERY))
             if self.in_force.claimed_rates() != rates and self.in_force.rates():
                 self.dispatcher.monitor.stalls.rates_said(row.seq_begin, row.seq)
 
@@ -252,8 +252,8 @@ class StepLoop:
             self._route(owners.learn(snapshot, at))
             self.snapshots.assume(snapshot, epochs.ranges)
         moments = self.snapshots.end(snapshot, at, self.dispatcher, epochs.ranges)
-        before, after = moments
-        passed = before.ranges == after.ranges and self.cold_start.look(snapshot, membership.connected, after.ranges)
+        same = moments[0].ranges == moments[1].ranges
+        passed = same and self.cold_start.look(snapshot, membership.connected, moments[1].ranges)
         # Where an administrator moves mark-delete, the broker may drop the entries below a little later (E6).
         if passed and self.snapshots.agrees(snapshot, moments, self.dispatcher, doubts):
             self._settle(at)
@@ -289,9 +289,8 @@ class StepLoop:
         self.membership.owners.forget(now_us)
         self.dispatcher.forget(reported_seq, recent_us)
         self.cold_start.censored = self.cold_start.censored_by_gaps = 0
-        self.missing.forget(recent_us)
-        self.limits.forget(recent_us)
-        self.delays.forget(recent_us)
+        for evidence in (self.missing, self.limits, self.delays):
+            evidence.forget(recent_us)
         self.settings.forget()
         self.snapshots.forget(reported_seq, recent_us, self.dispatcher.draining)
 
