@@ -83,14 +83,17 @@ class UnsettledStalls:
 
     def _doubted(self, found: Blocked) -> Blocked:
         """A stall with what the pace of dispatches and the rows of settings say of it."""
-        since_seq, until_seq = self._rates_between
-        # The limit may have been in force when the last entries before it were sent.
-        pays = since_seq <= found.span.from_seq < until_seq
-        pays = pays or self._recent.may_explain(found.span, self._in_force.is_on(_BY_ENTRY))
-        if pays and not found.detail["doubt"]:
+        if not found.detail["doubt"] and self._may_pay(found.span):
             found = found._replace(detail={**found.detail, "doubt": RATE})
         paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
         return found if paced is None else limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
+
+    def _may_pay(self, span: Interval) -> bool:
+        """Whether a limit of the rate may have been charged what was sent before a stall, for all that rows show."""
+        since_seq, until_seq = self._rates_between
+        # It may have been in force by then, although the row that says so comes later.
+        came_between = since_seq <= span.from_seq < until_seq
+        return came_between or self._recent.may_explain(span, self._in_force.is_on(_BY_ENTRY))
 
     def nobody_passed_us(self, from_us: int, to_us: int) -> int:
         """How long nothing was sent to anybody between two times, so that no single hash was passed over.

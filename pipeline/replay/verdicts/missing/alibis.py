@@ -33,7 +33,7 @@ from dispatch_audit.pipeline.contract.rules import (
 )
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything, resting_on
-from dispatch_audit.pipeline.replay.state.records import Records
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
 from dispatch_audit.pipeline.replay.subscription.missing_rows import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 
@@ -137,12 +137,12 @@ def _of_former_cursor(context: FindingContext, found: Records) -> Mask:
     So it is where the subscription is deleted and created anew (`unsubscribe`), or its cursor moved on, without a row.
     """
     entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
+    sent_seq = dict(zip(entries[["ledger", "entry"]].tolist(), entries["sent_seq"].tolist(), strict=True))
     of_former = np.zeros(found.size, dtype=np.bool_)
     for at, other in enumerate(zip(found.other_ledger.tolist(), found.other_entry.tolist(), strict=True)):
         rejoin = context.rejoin_before(int(found.seq[at])) if found.rule[at] in OVERTAKING else None
         if rejoin is not None and rejoin.by_broker and found.other_since_seq[at] < rejoin.joined.seq:
-            same = (entries["ledger"] == other[0]) & (entries["entry"] == other[1])
-            of_former[at] = not bool((entries["sent_seq"][same] > rejoin.joined.seq).any())
+            of_former[at] = sent_seq.get(other, UNKNOWN) <= rejoin.joined.seq
     return of_former
 
 
