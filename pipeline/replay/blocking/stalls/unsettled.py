@@ -83,12 +83,12 @@ class UnsettledStalls:
 
     def _doubted(self, found: Blocked) -> Blocked:
         """A stall with what the pace of dispatches and the rows of settings say of it."""
-        if not found.detail["doubt"] and self._may_pay(found.span):
+        if not found.detail["doubt"] and self._may_be_charged(found.span):
             found = found._replace(detail={**found.detail, "doubt": RATE})
         paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
         return found if paced is None else limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
 
-    def _may_pay(self, span: Interval) -> bool:
+    def _may_be_charged(self, span: Interval) -> bool:
         """Whether a limit of the rate may have been charged what was sent before a stall, for all that rows show."""
         since_seq, until_seq = self._rates_between
         # It may have been in force by then, although the row that says so comes later.

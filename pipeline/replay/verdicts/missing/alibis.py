@@ -137,11 +137,14 @@ def _of_former_cursor(context: FindingContext, found: Records) -> Mask:
     So it is where the subscription is deleted and created anew (`unsubscribe`), or its cursor moved on, without a row.
     """
     entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
-    sent_seq = dict(zip(entries[["ledger", "entry"]].tolist(), entries["sent_seq"].tolist(), strict=True))
+    overtaken = np.isin(found.rule, OVERTAKING)
+    named = entries[np.isin(entries["entry"], found.other_entry[overtaken])]
+    sent_seq = dict(zip(named[["ledger", "entry"]].tolist(), named["sent_seq"].tolist(), strict=True))
     of_former = np.zeros(found.size, dtype=np.bool_)
-    for at, other in enumerate(zip(found.other_ledger.tolist(), found.other_entry.tolist(), strict=True)):
-        rejoin = context.rejoin_before(int(found.seq[at])) if found.rule[at] in OVERTAKING else None
+    for at in np.flatnonzero(overtaken).tolist():
+        rejoin = context.rejoin_before(int(found.seq[at]))
         if rejoin is not None and rejoin.by_broker and found.other_since_seq[at] < rejoin.joined.seq:
+            other = int(found.other_ledger[at]), int(found.other_entry[at])
             of_former[at] = sent_seq.get(other, UNKNOWN) <= rejoin.joined.seq
     return of_former
 
