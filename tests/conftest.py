@@ -161,8 +161,9 @@ def run_cli(capfd: pytest.CaptureFixture[str]) -> RunCli:
         with pytest.raises(SystemExit) as exited:
             main([str(argument) for argument in arguments])
         captured = capfd.readouterr()
-        assert isinstance(exited.value.code, int)
-        return exited.value.code, captured.out, captured.err
+        code = exited.value.code or 0
+        assert isinstance(code, int)
+        return code, captured.out, captured.err
 
     return run
 

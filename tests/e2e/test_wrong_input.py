@@ -1,18 +1,16 @@
-"""What is wrong with arguments, `trace.json` and rows, as the installed command says it in a process of its own."""
+"""What is wrong with arguments, `trace.json` and rows, as the command says it."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import RunCli
+from embedded_commands import EmbeddedCommands
 
 from dispatch_audit.pipeline.trace.reasons import STATEFUL
 
-PROGRAM = Path(sys.executable).with_name("dispatch-audit")
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOAD = ROOT / "conf" / "workloads" / "pip-474.toml"
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
@@ -32,19 +30,6 @@ processing_ms = 1
 NOW_US = 1_764_000_000_000_000
 
 pytestmark = pytest.mark.e2e
-
-
-def run(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        # No Java, wherever the tests run.
-        env={**os.environ, "JAVA_HOME": "/nonexistent"},
-        check=False,
-        timeout=600,
-    )
 
 
 def row(event: str, seq: int, **columns: object) -> dict[str, Any]:
@@ -97,28 +82,31 @@ def trace(folder: Path, rows: Sequence[Mapping[str, Any] | str], manifest: Mappi
         ),
     ],
 )
-def test_a_misspelt_argument_ends_with_the_nearest_names(tmp_path: Path, arguments: list[object], message: str) -> None:
-    done = run(*arguments, folder=tmp_path)
+def test_a_misspelt_argument_ends_with_the_nearest_names(
+    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run_cli(*arguments)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"dispatch-audit: error: {message}")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dispatch-audit: error: {message}")
     assert not (tmp_path / "new").exists()
 
 
-def test_a_setting_of_a_workload_is_checked_as_one_of_the_command_line(tmp_path: Path) -> None:
+def test_a_setting_of_a_workload_is_checked_as_one_of_the_command_line(run_cli: RunCli, tmp_path: Path) -> None:
     workload = tmp_path / "mine.toml"
     workload.write_text(f"{SMALL}[broker.settings]\nkeyShardUnblockingIntervalMs = 5\n")
-    done = run("what-if", workload)
+    code, _, err = run_cli("what-if", workload)
 
-    assert done.returncode == 2
-    assert "mine.toml: broker.settings: there is no setting keyShardUnblockingIntervalMs; did you mean" in done.stderr
+    assert code == 2
+    assert "mine.toml: broker.settings: there is no setting keyShardUnblockingIntervalMs; did you mean" in err
 
 
-def test_what_a_simulation_does_not_use_is_named(tmp_path: Path) -> None:
+def test_what_a_simulation_does_not_use_is_named(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
     small = tmp_path / "small.toml"
     small.write_text(SMALL)
-    options = ["--set", "lookAheadPerHash=5", "--version", "40.8", "--engine", "embedded"]
-    done = run("simulate", small, "--out", tmp_path / "new", *options)
+    options = ["--set", "lookAheadPerHash=5", "--version", "40.8"]
+    done = run_embedded("simulate", small, "--out", tmp_path / "new", *options)
 
     assert done.returncode == 0
     assert "setting lookAheadPerHash changes nothing in a simulation of policy draining" in done.stderr
@@ -151,9 +139,9 @@ def test_what_a_simulation_does_not_use_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_in_trace_json_is_said(
-    tmp_path: Path, changes: Mapping[str, Any], code: int, message: str
+    run_embedded: EmbeddedCommands, tmp_path: Path, changes: Mapping[str, Any], code: int, message: str
 ) -> None:
-    done = run("validate", trace(tmp_path, GOOD, {**MANIFEST, **changes}), "--no-replay", "--engine", "embedded")
+    done = run_embedded("validate", trace(tmp_path, GOOD, {**MANIFEST, **changes}), "--no-replay")
 
     assert done.returncode == code
     assert message in done.stderr
@@ -164,10 +152,12 @@ def test_what_is_wrong_in_trace_json_is_said(
     ("unit", "factor"), [("seconds", 1_000_000), ("milliseconds", 1000), ("nanoseconds", 1 / 1000)]
 )
 @pytest.mark.parametrize("command", ["validate", "audit"])
-def test_times_in_another_unit_make_a_trace_unusable(tmp_path: Path, unit: str, factor: float, command: str) -> None:
+def test_times_in_another_unit_make_a_trace_unusable(
+    run_embedded: EmbeddedCommands, tmp_path: Path, unit: str, factor: float, command: str
+) -> None:
     mine = trace(tmp_path, [{**line, "ts_us": int(line["ts_us"] / factor)} for line in GOOD])
     out = ["--out", tmp_path / "tables"] if command == "audit" else []
-    done = run(command, mine, *out, "--engine", "embedded")
+    done = run_embedded(command, mine, *out)
 
     assert done.returncode == 3
     assert f"looks like {unit}" in done.stderr
@@ -176,10 +166,10 @@ def test_times_in_another_unit_make_a_trace_unusable(tmp_path: Path, unit: str, 
 
 # A trace by hand begins at 0 or so, and may last longer than the number of seconds since 1970.
 @pytest.mark.parametrize("last_us", [1_300_000, 2_000_000_000, 2_000_000_000_000])
-def test_times_of_a_trace_by_hand_are_taken(tmp_path: Path, last_us: int) -> None:
+def test_times_of_a_trace_by_hand_are_taken(run_embedded: EmbeddedCommands, tmp_path: Path, last_us: int) -> None:
     times = [1_000_000, 1_100_000, last_us]
     mine = trace(tmp_path, [{**line, "ts_us": time} for line, time in zip(GOOD, times, strict=True)])
-    done = run("validate", mine, "--no-replay", "--engine", "embedded")
+    done = run_embedded("validate", mine, "--no-replay")
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -202,32 +192,36 @@ def test_every_reason_of_the_replay_has_a_row_here() -> None:
     assert {reason for _, reason in STRANGERS if reason} == set(STATEFUL)
 
 
-def test_validate_finds_what_the_replay_refuses_with_file_and_line(tmp_path: Path) -> None:
+def test_validate_finds_what_the_replay_refuses_with_file_and_line(
+    run_embedded: EmbeddedCommands, tmp_path: Path
+) -> None:
     rows = [*GOOD, publish(4, 1), join(11, 2, subscription="other"), *(line for line, _ in STRANGERS)]
     expected = [(number, reason) for number, (_, reason) in enumerate(STRANGERS, 6) if reason]
     mine = trace(tmp_path, rows)
     settings = tmp_path / "mine.toml"
     settings.write_text("[trace]\nquarantine_ratio_max = 0.9\n")
-    options = ["--engine", "embedded", "--config", settings, "--format", "json"]
+    options = ["--config", settings, "--format", "json"]
 
-    done = run("validate", mine, "--show-rows", 20, *options)
+    done = run_embedded("validate", mine, "--show-rows", 20, *options)
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = json.loads(done.stdout)["traces"]
     assert [(shown["line"], shown["reason"]) for shown in found["rows"]] == expected
     assert {shown["file"] for shown in found["rows"]} == {str(mine / "events.jsonl")}
     assert [json.loads(shown["raw"]) for shown in found["rows"]] == [rows[line - 1] for line, _ in expected]
 
-    audited = run("audit", mine, "--out", tmp_path / "tables", "--fail-on", "never", *options)
+    audited = run_embedded("audit", mine, "--out", tmp_path / "tables", "--fail-on", "never", *options)
     (report,) = json.loads(audited.stdout)["traces"]
     assert found["quarantined_by_reason"] == report["quarantined_by_reason"]
     assert found["quarantined"] == report["quarantined"] == len(expected)
 
 
 @pytest.mark.parametrize("command", ["validate", "audit"])
-def test_the_first_row_of_too_many_that_the_replay_refuses_is_named(tmp_path: Path, command: str) -> None:
+def test_the_first_row_of_too_many_that_the_replay_refuses_is_named(
+    run_embedded: EmbeddedCommands, tmp_path: Path, command: str
+) -> None:
     mine = trace(tmp_path, [*GOOD, dispatch(3, 0, ts_us=NOW_US + 9000)])
     out = ["--out", tmp_path / "tables"] if command == "audit" else []
-    done = run(command, mine, *out, "--engine", "embedded")
+    done = run_embedded(command, mine, *out)
 
     assert done.returncode == 3
     assert (
@@ -237,17 +231,17 @@ def test_the_first_row_of_too_many_that_the_replay_refuses_is_named(tmp_path: Pa
     ) in done.stderr
 
 
-def test_a_validation_without_a_replay_compares_no_rows(tmp_path: Path) -> None:
+def test_a_validation_without_a_replay_compares_no_rows(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
     mine = trace(tmp_path, [*GOOD, dispatch(3, 0, ts_us=NOW_US + 9000)])
-    done = run("validate", mine, "--no-replay", "--engine", "embedded")
+    done = run_embedded("validate", mine, "--no-replay")
 
     assert done.returncode == 0
     assert "Read    4 events, 0 would be quarantined (0 %)\n" in done.stdout
 
 
-def test_broken_rows_are_shown_with_what_is_wrong(tmp_path: Path) -> None:
+def test_broken_rows_are_shown_with_what_is_wrong(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
     mine = trace(tmp_path, [*GOOD, '{"event": "ack",', {**GOOD[0], "seq": "4"}])
-    done = run("validate", mine, "--show-rows", 1, "--engine", "embedded")
+    done = run_embedded("validate", mine, "--show-rows", 1)
 
     assert done.returncode == 3
     assert (
@@ -262,41 +256,45 @@ def test_broken_rows_are_shown_with_what_is_wrong(tmp_path: Path) -> None:
     assert "the first is broken_json (expecting property name" in done.stderr
 
 
-def test_a_subscription_with_too_many_open_entries_is_named(tmp_path: Path) -> None:
+def test_a_subscription_with_too_many_open_entries_is_named(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
     settings = tmp_path / "mine.toml"
     settings.write_text("[limits]\nopen_entries_max = 1\n[spark]\nchunk_rows = 1000\n")
     mine = trace(tmp_path, [join(1), *(publish(2 + entry, entry) for entry in range(20_000))])
-    done = run("validate", mine, "--config", settings, "--engine", "embedded")
+    done = run_embedded("validate", mine, "--config", settings)
 
     assert done.returncode == 3
     assert "t, subscription s: " in done.stderr
     assert "entries of one subscription are open at the same time; the limit is 1; raise" in done.stderr
 
 
-def test_a_trace_to_start_from_audits_cleanly_as_its_readme_says(tmp_path: Path) -> None:
-    done = run("init", "mine", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_a_trace_to_start_from_audits_cleanly_as_its_readme_says(
+    run_cli: RunCli, run_embedded: EmbeddedCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run_cli("init", "mine")
+    assert (code, err) == (0, "")
     readme = (tmp_path / "mine" / "README.md").read_text()
     commands = [line.split()[1:] for line in readme.splitlines() if line.startswith("    dispatch-audit ")]
     assert [command[0] for command in commands] == ["validate", "audit"]
 
-    validated, audited = (run(*command, "--engine", "embedded", folder=tmp_path / "mine") for command in commands)
+    monkeypatch.chdir(tmp_path / "mine")
+    validated, audited = (run_embedded(*command) for command in commands)
     assert (validated.returncode, validated.stderr) == (0, "")
     assert "Read    11 events, 0 would be quarantined (0 %)\n" in validated.stdout
     assert (audited.returncode, audited.stderr) == (0, "")
     assert audited.stdout.rsplit("\n", 3)[1].startswith("ORDER     KEPT ")
     assert "PROGRESS  FLOWING" in audited.stdout
     assert "0 quarantined; completeness 100 %" in audited.stdout
-    explained = run("explain", "tables", "--key", "order-42", "--engine", "embedded", folder=tmp_path)
+    explained = run_embedded("explain", "../tables", "--key", "order-42")
     assert explained.stdout.count("owner c1 (1); pending: c1 (1) 1") == 2
 
 
-def test_a_trace_to_start_from_replaces_nothing(tmp_path: Path) -> None:
+def test_a_trace_to_start_from_replaces_nothing(run_cli: RunCli, tmp_path: Path) -> None:
     mine = trace(tmp_path, GOOD)
     before = {path: path.read_bytes() for path in mine.iterdir()}
-    done = run("init", mine)
+    code, _, err = run_cli("init", mine)
 
-    assert (done.returncode, done.stderr) == (2, f"dispatch-audit: error: {mine} is not empty; name a new folder\n")
+    assert (code, err) == (2, f"dispatch-audit: error: {mine} is not empty; name a new folder\n")
     assert {path: path.read_bytes() for path in mine.iterdir()} == before
 
 
@@ -307,25 +305,27 @@ def test_a_trace_to_start_from_replaces_nothing(tmp_path: Path) -> None:
         ("events.ndjson", "rename it if each line is one JSON object\n"),
     ],
 )
-def test_another_kind_of_file_is_told_what_to_become(tmp_path: Path, name: str, way_out: str) -> None:
+def test_another_kind_of_file_is_told_what_to_become(
+    run_embedded: EmbeddedCommands, tmp_path: Path, name: str, way_out: str
+) -> None:
     mine = trace(tmp_path, GOOD)
     (mine / name).write_text("event,seq\n")
-    done = run("validate", mine)
+    done = run_embedded("validate", mine)
 
     assert done.returncode == 3
     said = f"{mine}/{name} is not a log; logs end in .jsonl, .jsonl.gz, .jsonl.zst or .parquet; {way_out}"
     assert done.stderr == f"dispatch-audit: error: {said}"
 
 
-def test_a_moment_outside_of_a_trace_is_refused(tmp_path: Path) -> None:
+def test_a_moment_outside_of_a_trace_is_refused(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
     mine = trace(tmp_path, GOOD)
-    audited = run("audit", mine, "--out", tmp_path / "tables", "--engine", "embedded")
+    audited = run_embedded("audit", mine, "--out", tmp_path / "tables")
     assert audited.returncode == 0
     for moment, question in (("2020-01-01", []), ("2030-01-01", []), ("2030-01-01", ["--key", "order-42"])):
-        done = run("explain", tmp_path / "tables", "--at", moment, *question, "--engine", "embedded")
+        done = run_embedded("explain", tmp_path / "tables", "--at", moment, *question)
         assert (done.returncode, done.stdout) == (2, "")
         assert f"--at {moment} 00:00:00.000000 is not within run " in done.stderr
         assert "2025-11-24 16:00:00.001000 to 2025-11-24 16:00:00.003000 UTC; name a moment between" in done.stderr
-    within = run("explain", tmp_path / "tables", "--at", "2025-11-24T16:00:00.002", "--engine", "embedded")
+    within = run_embedded("explain", tmp_path / "tables", "--at", "2025-11-24T16:00:00.002")
     assert within.returncode == 0
     assert "Consumers: 1" in within.stdout or "c1" in within.stdout

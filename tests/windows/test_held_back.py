@@ -1,11 +1,12 @@
 """What a window holds back: it is said, and released once the window ends long after its last row."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import run
+from embedded_commands import EmbeddedCommands
 from samples import SAMPLES
 
 from dispatch_audit.pipeline.windows.window import iso_8601
@@ -22,14 +23,20 @@ HUNG = SAMPLES / "hung-consumer-4.0.8"
 HUNG_TO = "2026-11-21T01:28:32Z"
 
 
-def audit(out: Path, *options: str, trace: Path = CHURN) -> str:
-    done = run("audit", trace, "--out", out, "--engine", "embedded", "--fail-on", "never", *options)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+Audit = Callable[..., str]
 
 
-def audit_to(out: Path, to_us: int, *options: str) -> str:
-    return audit(out, "--to", iso_8601(to_us), *options)
+@pytest.fixture
+def audit(run_embedded: EmbeddedCommands, tmp_path: Path) -> Audit:
+    """Audits a trace into the tables of the test, and returns what the command printed."""
+
+    def audited(*options: str, trace: Path = CHURN, to_us: int | None = None) -> str:
+        to = [] if to_us is None else ["--to", iso_8601(to_us)]
+        done = run_embedded("audit", trace, "--out", tmp_path / "out", "--fail-on", "never", *to, *options)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return audited
 
 
 def traces(report: str) -> list[dict[str, Any]]:
@@ -40,10 +47,9 @@ def found(trace: dict[str, Any]) -> int:
     return int(trace["rules"]["single_holder"]["known_bug"])
 
 
-def test_a_window_says_what_it_holds_back_and_how_to_get_it(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_a_window_says_what_it_holds_back_and_how_to_get_it(audit: Audit, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    text = audit_to(out, LAST_US + 1, "--report", f"html={page}", "--report", f"json={tmp_path / 'json'}")
+    text = audit("--report", f"html={page}", "--report", f"json={tmp_path / 'json'}", to_us=LAST_US + 1)
     (window,) = traces((tmp_path / "json").read_text())
     (subscription,) = window["subscriptions"]
     assert (found(window), window["verdict"], window["order"]) == (0, "not_provable", "not_provable")
@@ -55,13 +61,12 @@ def test_a_window_says_what_it_holds_back_and_how_to_get_it(tmp_path: Path) -> N
     assert "nothing to do" not in text
     # The command that it names gets them, although no row came.
     (command,) = (line.rpartition(" --to ")[2] for line in text.splitlines() if line.startswith("Next "))
-    (next_window,) = traces(audit(out, "--to", command, "--format", "json"))
+    (next_window,) = traces(audit("--to", command, "--format", "json"))
     assert (next_window["events"], found(next_window)) == (0, FOUND)
 
 
-def test_a_window_that_ends_while_nothing_is_sent_does_not_say_that_messages_flow(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    text = audit(out, "--to", HUNG_TO, "--report", f"json={tmp_path / 'json'}", trace=HUNG)
+def test_a_window_that_ends_while_nothing_is_sent_does_not_say_that_messages_flow(audit: Audit, tmp_path: Path) -> None:
+    text = audit("--to", HUNG_TO, "--report", f"json={tmp_path / 'json'}", trace=HUNG)
     (window,) = traces((tmp_path / "json").read_text())
     (subscription,) = window["subscriptions"]
     assert (window["order"], window["progress"], window["held_up_seconds"]) == ("kept", "not_provable", 0.0)
@@ -69,39 +74,36 @@ def test_a_window_that_ends_while_nothing_is_sent_does_not_say_that_messages_flo
     assert "PROGRESS  NOT PROVABLE: 1 finding or long wait of the last minute of the window is held back" in text
     assert "nothing to do" not in text
     # The next window reports the whole time, which began in this one.
-    (last,) = traces(audit(out, "--to", "2026-11-21T01:30:00Z", "--format", "json", trace=HUNG))
+    (last,) = traces(audit("--to", "2026-11-21T01:30:00Z", "--format", "json", trace=HUNG))
     assert (last["progress"], round(last["held_up_seconds"], 1)) == ("held_up", 7.3)
 
 
-def test_a_window_that_holds_nothing_back_says_that_its_last_minute_is_not_judged(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_a_window_that_holds_nothing_back_says_that_its_last_minute_is_not_judged(audit: Audit) -> None:
     flows = "PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s"
     left = "; the next window judges the last minute of this one"
-    assert f"{flows}{left}\n" in audit_to(out, LAST_US - 6_000_000)
-    assert f"{flows}\n" in audit_to(out, LAST_US + 2 * MINUTE_US)
+    assert f"{flows}{left}\n" in audit(to_us=LAST_US - 6_000_000)
+    assert f"{flows}\n" in audit(to_us=LAST_US + 2 * MINUTE_US)
 
 
 @pytest.mark.parametrize(("after_us", "released"), [(MINUTE_US, 0), (MINUTE_US + 1, FOUND)])
 def test_a_window_that_ends_long_after_its_last_row_holds_nothing_back(
-    tmp_path: Path, after_us: int, released: int
+    audit: Audit, after_us: int, released: int
 ) -> None:
-    (window,) = traces(audit_to(tmp_path / "out", LAST_US + after_us, "--format", "json"))
+    (window,) = traces(audit("--format", "json", to_us=LAST_US + after_us))
     (subscription,) = window["subscriptions"]
     assert (found(window), subscription["order_held_back"]) == (released, FOUND - released)
 
 
-def test_what_was_released_is_not_reported_again(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    audit_to(out, LAST_US + 2 * MINUTE_US)
-    (window,) = traces(audit_to(out, LAST_US + 4 * MINUTE_US, "--format", "json"))
+def test_what_was_released_is_not_reported_again(audit: Audit) -> None:
+    audit(to_us=LAST_US + 2 * MINUTE_US)
+    (window,) = traces(audit("--format", "json", to_us=LAST_US + 4 * MINUTE_US))
     assert (window["events"], found(window), window["verdict"]) == (0, 0, "clean")
 
 
-def test_windows_that_are_audited_again_are_called_windows(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_windows_that_are_audited_again_are_called_windows(audit: Audit) -> None:
     for to_us in (LAST_US - 6_000_000, LAST_US - 3_000_000, LAST_US + 2 * MINUTE_US):
-        audit_to(out, to_us)
-    text = audit(out, "--reaudit", "0")
+        audit(to_us=to_us)
+    text = audit("--reaudit", "0")
     assert "all 3 windows: " in text
     assert " of 3 windows" in text
     assert "3 traces" not in text
