@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, LongType, MapType, StructType
 
 from dispatch_audit.pipeline.contract.setting_kinds import setting_kinds
-from dispatch_audit.pipeline.trace.checks.one_row import BY_EVENT, HASH_MAX, RESETS, TS_US_MAX
+from dispatch_audit.pipeline.trace.checks.one_row import BY_EVENT, CONSUMERS_OF_SNAPSHOT, HASH_MAX, RESETS, TS_US_MAX
 from dispatch_audit.pipeline.trace.manifest import TRACE_FORMAT, Manifest
 from dispatch_audit.pipeline.trace.schema import JSON_SCHEMA
 
@@ -142,8 +142,7 @@ _SNAPSHOT_CONSUMER: Final[Schema] = {
         _NOT_NULL,
         _with(
             key_hash_ranges={"items": _PAIR},
-            key_hash_ranges_added={"items": _PAIR},
-            key_hash_ranges_removed={"items": _PAIR},
+            key_hash_ranges_changed={"items": _PAIR},
             draining_hashes={"items": {**_needs("hash"), "allOf": [_NOT_NULL]}},
         ),
     ],
@@ -200,7 +199,7 @@ _OF_EVENT: Final[Mapping[str, list[Schema]]] = {
         _with(
             snapshot={
                 **_needs("seq_begin", "seq_end"),
-                "allOf": [_with(consumers={"items": _SNAPSHOT_CONSUMER})],
+                "allOf": [_with(**{name: {"items": _SNAPSHOT_CONSUMER} for name in CONSUMERS_OF_SNAPSHOT})],
             }
         ),
     ],

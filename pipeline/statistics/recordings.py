@@ -1,7 +1,7 @@
 """Turns snapshots of a recording into typed statistics: each row is one subscription at one moment.
 
 Columns have Pulsar's names in snake case, but for hash ranges and draining hashes. Ranges that are absent are those of
-the snapshot before.
+the snapshot before, as is all that consumers do not say that are "as before".
 
 Source: TRACE_FORMAT, column `snapshot`.
 """
@@ -28,17 +28,21 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], deque[Json]] = {}
-        self._ranges: dict[tuple[str, str], dict[int | None, Any]] = {}
+        self._former: dict[tuple[str, str], dict[int | None, Json]] = {}
 
     def add(self, row: Json) -> None:
         """Takes the next row of event `stats`."""
         group = (str(row.get("topic")), str(row.get("subscription")))
-        known = self._ranges.get(group, {})
-        read, consumers = Reader(), _consumers_of(row["snapshot"])
+        former, snapshot, read = self._former.get(group, {}), row["snapshot"], Reader()
+        consumers = _consumers_of(snapshot, "consumers")
+        for one in _consumers_of(snapshot, "consumers_as_before"):
+            consumers.append({**former.get(read.integer(one, "consumer"), {}), **one})
         for one in consumers:
-            if _RANGES not in one and (number := read.integer(one, "consumer")) in known:
-                one[_RANGES] = _ranges_after(known[number], one)
-        self._ranges[group] = {read.integer(one, "consumer"): one[_RANGES] for one in consumers if _RANGES in one}
+            before = former.get(read.integer(one, "consumer"), {})
+            if _RANGES in before and one.get(_RANGES, before[_RANGES]) is before[_RANGES]:
+                one[_RANGES] = _ranges_after(before[_RANGES], one)
+        self._former[group] = {read.integer(one, "consumer"): one for one in consumers}
+        row = {**row, "snapshot": {**snapshot, "consumers": consumers}}
         self._rows.setdefault(group, deque(maxlen=ROWS_MAX)).append(row)
 
     def topics(self) -> Iterator[tuple[Topic, Clock]]:
@@ -53,10 +57,10 @@ class Snapshots:
 
 def _ranges_after(before: Any, consumer: Json) -> Any:
     """The ranges of a consumer that names only what came and what went since the snapshot before."""
-    added, removed = (consumer.get(f"{_RANGES}_{name}") or [] for name in ("added", "removed"))
-    if not all(isinstance(ranges, list) for ranges in (before, added, removed)):
+    changed = consumer.get(f"{_RANGES}_changed") or []
+    if not (isinstance(before, list) and isinstance(changed, list)):
         return before
-    return [found for found in before if found not in removed] + added
+    return [found for found in before if found not in changed] + [found for found in changed if found not in before]
 
 
 def _topic_of(topic: str, name: str, snapshot: Json) -> Topic:
@@ -64,14 +68,14 @@ def _topic_of(topic: str, name: str, snapshot: Json) -> Topic:
     found.setdefault("type", KEY_SHARED)
     # Recorded only if it names somebody.
     found["consumersAfterMarkDeletePosition"] = snapshot.get("consumers_after_mark_delete_position") or {}
-    found["consumers"] = [_consumer(one) for one in _consumers_of(snapshot)]
+    found["consumers"] = [_consumer(one) for one in _consumers_of(snapshot, "consumers")]
     cursor, ledger = cursor_of(read, found), Ledger(read.position(found, "lastConfirmedEntry"))
     subscription = subscription_of(read, name, found)
     return Topic(topic, (subscription,), {name: cursor}, ledger, unreadable=tuple(read.unreadable))
 
 
-def _consumers_of(snapshot: Json) -> list[dict[str, Any]]:
-    consumers = snapshot.get("consumers")
+def _consumers_of(snapshot: Json, name: str) -> list[dict[str, Any]]:
+    consumers = snapshot.get(name)
     return [one for one in consumers if isinstance(one, dict)] if isinstance(consumers, list) else []
 
 

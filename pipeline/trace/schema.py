@@ -43,9 +43,8 @@ CONSUMER_SNAPSHOT = _struct(
     unacked_messages=_LONG,
     # Pairs, both ends inclusive. Null: the same ranges as in the snapshot before.
     key_hash_ranges=ArrayType(ArrayType(_INT)),
-    # In the place of all ranges: what differs from the snapshot before.
-    key_hash_ranges_added=ArrayType(ArrayType(_INT)),
-    key_hash_ranges_removed=ArrayType(ArrayType(_INT)),
+    # In the place of all ranges: those that came since the snapshot before, and those that went.
+    key_hash_ranges_changed=ArrayType(ArrayType(_INT)),
     draining_hashes_count=_LONG,
     draining_hashes_cleared_total=_LONG,
     draining_hashes_unacked_messages=_LONG,
@@ -74,6 +73,8 @@ SNAPSHOT = _struct(
     # The classic dispatcher's: a position by consumer name.
     consumers_after_mark_delete_position=MapType(_TEXT, _TEXT),
     consumers=ArrayType(CONSUMER_SNAPSHOT),
+    # Further ones, which are as in the snapshot before but for what is there.
+    consumers_as_before=ArrayType(CONSUMER_SNAPSHOT),
 )
 
 _BEFORE_KEY = {

@@ -28,7 +28,7 @@ NUMBERS_AND_WORDS = {
     consumer consumer_id consumers redelivery_count ack_set ack_type positions permits ranges start end
     key_shared_mode allow_out_of_order allow_out_of_order_delivery entry_bucket_dispatch dropped dropped_events snapshot
     in_order available_permits avg_messages_per_entry unacked_messages
-    key_hash_ranges key_hash_ranges_added key_hash_ranges_removed begun_us waits_for
+    consumers_as_before key_hash_ranges key_hash_ranges_changed begun_us waits_for
     filter_processed_msg_count filter_accepted_msg_count filter_rejected_msg_count filter_rescheduled_msg_count
     draining_hashes draining_hashes_count draining_hashes_cleared_total draining_hashes_unacked_messages hash
     blocked_attempts blocked_consumer_on_unacked_msgs blocked_subscription_on_unacked_msgs

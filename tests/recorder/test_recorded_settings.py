@@ -1,8 +1,9 @@
 """Policies change while messages flow: the rows `settings` say what was in force, and the audit judges by it."""
 
+import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from deltalake import DeltaTable
 from holder import Holder
 from recording_broker import RecordingBroker, complete_rows, recording_broker, rows_so_far, wait_for
 from test_recorded_broker import audited
+
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import FormerConsumers
 
 pytestmark = pytest.mark.broker
 
@@ -58,6 +62,14 @@ def in_force(rows: list[dict[str, Any]], name: str) -> tuple[object, str] | None
     return found
 
 
+def snapshots(rows: Iterable[dict[str, Any]]) -> list[Snapshot]:
+    """All snapshots of a subscription, with what each leaves out because it is as in the one before."""
+    former = FormerConsumers()
+    return [
+        former.filled(parsed_snapshot(StatsRow(row["seq"], row["ts_us"], json.dumps(row["snapshot"])))) for row in rows
+    ]
+
+
 class Operator:
     """Changes settings of a running broker, and notes when."""
 
@@ -78,7 +90,7 @@ class Operator:
 
     def held(self) -> list[int]:
         """What each consumer holds, in the last snapshot."""
-        return [int(consumer["unacked_messages"]) for consumer in self.rows("stats")[-1]["snapshot"]["consumers"]]
+        return [consumer.unacked or 0 for consumer in snapshots(self.rows("stats"))[-1].consumers]
 
 
 @contextmanager
@@ -202,14 +214,12 @@ def test_no_consumer_holds_more_than_the_limit_in_force(recorded: tuple[Path, li
     trace, _ = recorded
     rows = rows_of_settings(trace)
     reached: set[int] = set()
-    for row in complete_rows(trace):
-        if row["event"] == "stats":
-            snapshot = row["snapshot"]
-            limits = limits_at(rows, PER_CONSUMER, snapshot["seq_begin"], snapshot["seq_end"])
-            held = max((consumer["unacked_messages"] for consumer in snapshot["consumers"]), default=0)
-            assert held <= max(limits), row
-            if len(limits) == 1 and held == max(limits):
-                reached |= limits
+    for snapshot in snapshots(row for row in complete_rows(trace) if row["event"] == "stats"):
+        limits = limits_at(rows, PER_CONSUMER, snapshot.seq_begin, snapshot.seq_end)
+        held = max((consumer.unacked or 0 for consumer in snapshot.consumers), default=0)
+        assert held <= max(limits), snapshot
+        if len(limits) == 1 and held == max(limits):
+            reached |= limits
     # Each limit held the consumers up, so that a wrong one would have shown.
     assert reached == {40, 100, 300}
 

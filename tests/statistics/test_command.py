@@ -176,9 +176,9 @@ def test_names_of_clients_do_not_control_the_terminal(run_cli: RunCli, tmp_path:
 
 
 def test_a_recording_is_judged_by_ranges_and_positions_of_its_snapshots(run_cli: RunCli, tmp_path: Path) -> None:
-    def row(number: int, **more: object) -> str:
-        low = {"consumer": 1, "consumer_name": "low", "available_permits": 9, "unacked_messages": 0}
-        low["msg_out_counter"] = number
+    low = {"consumer": 1, "consumer_name": "low", "available_permits": 9, "unacked_messages": 0}
+
+    def row(number: int, *consumers: dict[str, object], **more: object) -> str:
         snapshot = {
             "msg_in_replay": 30,
             "msg_backlog": 60,
@@ -186,13 +186,19 @@ def test_a_recording_is_judged_by_ranges_and_positions_of_its_snapshots(run_cli:
             "key_shared_mode": "STICKY",
             "read_position": "3:40",
             "last_confirmed_entry": "3:69",
-            "consumers": [{**low, **more}],
+            "consumers": consumers,
+            **more,
         }
         place = {"topic": "t", "subscription": "ks"}
         return json.dumps({"event": "stats", "ts_us": number * 1_000_000, **place, "snapshot": snapshot})
 
-    # The second snapshot leaves out the ranges, because they are those of the first.
-    rows = [row(1750000000, key_hash_ranges=[[0, 20000]]), row(1750000010)]
+    # The second snapshot leaves out the ranges, because they are those of the first, and the third the whole consumer.
+    first = row(1750000000, {**low, "msg_out_counter": 1, "key_hash_ranges": [[0, 20000]]})
+    rows = [
+        first,
+        row(1750000010, {**low, "msg_out_counter": 2}),
+        row(1750000020, consumers_as_before=[{"consumer": 1}]),
+    ]
     (tmp_path / "trace.json").write_text('{"trace_format": 1}')
     (tmp_path / "stats-00001.jsonl").write_text("\n".join(rows))
     (diagnosis,) = json.loads(run_cli("diagnose", tmp_path, "--format", "json")[1])["diagnoses"]

@@ -64,8 +64,9 @@ BAD: Sequence[Mapping[str, Any]] = [
     {**STATS, "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers": [None]}},
     *(
         {**STATS, "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, name: [[1, 2, 3]]}]}}
-        for name in ("key_hash_ranges", "key_hash_ranges_added", "key_hash_ranges_removed")
+        for name in ("key_hash_ranges", "key_hash_ranges_changed")
     ),
+    {**STATS, "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers_as_before": [{"consumer": 1}, {}]}},
     without(HANG, "subscription"),
     without(HANG, "begun_us"),
     without(HANG, "seq_begin"),
@@ -123,7 +124,7 @@ _VALUES: Mapping[str, Sequence[Any]] = {
         *({"seq_begin": 1, "seq_end": 1, "consumers": consumers} for consumers in _CONSUMERS),
         *(
             {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, name: ranges}]}
-            for name in ("key_hash_ranges", "key_hash_ranges_added", "key_hash_ranges_removed")
+            for name in ("key_hash_ranges", "key_hash_ranges_changed")
             for ranges in _KEY_HASH_RANGES
         ),
         *(
@@ -132,6 +133,9 @@ _VALUES: Mapping[str, Sequence[Any]] = {
         ),
         {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1}, {"consumer_name": "c"}]},
         {"seq_begin": 1, "seq_end": 1, "consumers_after_mark_delete_position": {"c": "1:2"}},
+        {"seq_begin": 1, "seq_end": 1, "consumers_as_before": [{"consumer": 1, "key_hash_ranges_changed": [[3, 4]]}]},
+        {"seq_begin": 1, "seq_end": 1, "consumers_as_before": [None]},
+        {"seq_begin": 1, "seq_end": 1, "consumers_as_before": [{"consumer": 1, "key_hash_ranges_changed": [[4, 3]]}]},
     ],
     **{
         field.name: _LONGS if field.type == pa.int64() else _NUMBERS

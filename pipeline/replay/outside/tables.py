@@ -91,7 +91,8 @@ def outside_tables(
 
 def _listed(part: Merged) -> set[int]:
     """The consumers that snapshots name."""
-    return {consumer.consumer for row in part.snapshots for consumer in parsed_snapshot(row).consumers}
+    snapshots = map(parsed_snapshot, part.snapshots)
+    return {one.consumer for found in snapshots for one in (*found.as_before, *found.consumers)}
 
 
 def _findings(

@@ -34,15 +34,14 @@ class ConsumerSnapshot(NamedTuple):
         consumer: its number in the trace.
         permits: `availablePermits`, in messages.
         unacked: `unackedMessages`.
-        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`OmittedRanges`), but for `added`
-            and `removed`.
+        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`FormerConsumers`), but for
+            `changed`.
         draining: pending entries by draining hash (`drainingHashes`).
         refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
         cleared: `drainingHashesClearedTotal`, how many draining hashes of it were cleared since it connected.
         joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.
         name: `consumerName`.
-        added: ranges that it did not have in the snapshot before.
-        removed: ranges that it had there, and has no more.
+        changed: ranges that it has and did not have in the snapshot before, and those that it had and has no more.
     """
 
     consumer: int
@@ -54,16 +53,24 @@ class ConsumerSnapshot(NamedTuple):
     cleared: int | None
     joined_at: Position | None
     name: str | None = None
-    added: frozenset[tuple[int, int]] = NO_RANGES
-    removed: frozenset[tuple[int, int]] = NO_RANGES
+    changed: frozenset[tuple[int, int]] = NO_RANGES
 
     def ranges_after(self, before: frozenset[tuple[int, int]] | None) -> frozenset[tuple[int, int]] | None:
         """Its ranges, given those in the snapshot before; None: they are not known."""
         if self.ranges is not None:
             return self.ranges
-        if before is None or not (self.added or self.removed):
-            return before
-        return (before - self.removed) | self.added
+        return before if before is None or not self.changed else before ^ self.changed
+
+    def onto(self, before: "ConsumerSnapshot") -> "ConsumerSnapshot":
+        """The consumer in the snapshot before, with what this one says."""
+        said = {name: value for name, value in self._asdict().items() if value is not None}
+        if self.draining is None:
+            del said["refused"]
+        return before._replace(**{**said, "ranges": self.ranges_after(before.ranges)})
+
+
+NOT_SAID: Final = ConsumerSnapshot(-1, None, None, None, None, {}, None, None)
+"""A consumer of which nothing is known but that it is connected."""
 
 
 @checkpointed("snapshot")
@@ -86,6 +93,7 @@ class Snapshot(NamedTuple):
         sticky: whether consumers declare their ranges (`keySharedMode`); None: not reported.
         out_of_order: `allowOutOfOrderDelivery`; None: not reported.
         waiting: entries that wait at least, by `msgBacklog` without `msgDelayed` and what consumers hold; 0: not known.
+        as_before: further connected consumers, of which what they do not say is as in the snapshot before.
     """
 
     seq: int
@@ -102,6 +110,7 @@ class Snapshot(NamedTuple):
     sticky: bool | None = None
     out_of_order: bool | None = None
     waiting: int = 0
+    as_before: tuple[ConsumerSnapshot, ...] = ()
 
     @property
     def keeps_order(self) -> bool | None:
@@ -139,6 +148,7 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         _STICKY.get(values.get("key_shared_mode")),
         values.get("allow_out_of_order_delivery"),
         _waiting(values),
+        tuple(_consumer(consumer) for consumer in values.get("consumers_as_before") or ()),
     )
 
 
@@ -171,8 +181,7 @@ def _consumer(values: Mapping[str, Any]) -> ConsumerSnapshot:
         values.get("draining_hashes_cleared_total"),
         parsed_position(values.get("read_position_when_joining")),
         values.get("consumer_name"),
-        _ranges(values.get("key_hash_ranges_added") or ()),
-        _ranges(values.get("key_hash_ranges_removed") or ()),
+        _ranges(values.get("key_hash_ranges_changed") or ()),
     )
 
 

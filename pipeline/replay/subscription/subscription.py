@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
-from dispatch_audit.pipeline.replay.timeline.snapshot_views import OmittedRanges
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import FormerConsumers
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import outstanding
 
 
@@ -32,13 +32,13 @@ class Subscription:
         loop: what the rows so far have led to.
     """
 
-    __slots__ = ("_clock", "_last", "_latest", "_reported", "_signs", "_silence", "_watermark", "config", "loop")
+    __slots__ = ("_clock", "_former", "_last", "_reported", "_signs", "_silence", "_watermark", "config", "loop")
 
     def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
         """Starts in front of the first row; an observer follows the replay from there on."""
         self.loop = StepLoop(config, observer)
         self.config = config
-        self._latest = OmittedRanges()
+        self._former = FormerConsumers()
         self._last = BEFORE_ROWS
         self._reported: TracePoint | None = None
         self._silence, self._signs, self._clock = BrokerSilence(), BrokerSigns(), Clock()
@@ -64,15 +64,15 @@ class Subscription:
         self.loop.apply(self.loop.membership.push(part, self._filled(part.snapshots, part.gaps)))
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
-        """The snapshots with the ranges that they leave out because they are those of the snapshot before."""
+        """The snapshots with what they leave out because it is as in the snapshot before."""
         lost = deque(gap for gap in gaps if gap.loses_snapshots)
         filled: list[Snapshot] = []
         for row in snapshots:
             while lost and lost[0].seq < row.seq:
-                self._latest.lose(lost.popleft().until_seq)
-            filled.append(self._latest.filled(parsed_snapshot(row)))
+                self._former.lose(lost.popleft().until_seq)
+            filled.append(self._former.filled(parsed_snapshot(row)))
         for gap in lost:
-            self._latest.lose(gap.until_seq)
+            self._former.lose(gap.until_seq)
         return filled
 
     def pass_time(self) -> None:

@@ -1,7 +1,6 @@
 """The assignment that snapshots of the broker report: the consumers and their ranges, between two rows.
 
-A snapshot may leave out ranges that equal those of the snapshot before, or name only what has changed (TRACE_FORMAT,
-`key_hash_ranges`).
+A snapshot may leave out what equals the snapshot before (TRACE_FORMAT, `consumers_as_before` and `key_hash_ranges`).
 """
 
 from typing import NamedTuple
@@ -9,7 +8,7 @@ from typing import NamedTuple
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import NOT_SAID, ConsumerSnapshot, Snapshot
 
 
 @checkpointed("view")
@@ -45,18 +44,19 @@ def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
     return View(snapshot.seq, since, until, listed, ranges if complete else None)
 
 
-@checkpointed("latest_ranges")
-class OmittedRanges:
-    """Fills in the ranges that snapshots leave out because they follow from those of the snapshot before.
+@checkpointed("former_consumers")
+class FormerConsumers:
+    """Fills in what snapshots leave out because it is as in the snapshot before: consumers, and ranges of consumers.
 
-    Two threads of a recorder may take snapshots at about the same time and write them in the other order. So ranges are
-    filled in only for the same set of consumers: a join or leave in between changes the ranges.
+    Two threads of older recorders took snapshots at about the same time and wrote them in the other order, and left out
+    nothing but ranges. So ranges of such snapshots are filled in only for the same set of consumers: a join or leave in
+    between changes the ranges.
     """
 
-    __slots__ = ("_lost_until", "_ranges", "_seq")
+    __slots__ = ("_consumers", "_lost_until", "_seq")
 
     def __init__(self) -> None:
-        self._ranges: dict[int, frozenset[tuple[int, int]]] = {}
+        self._consumers: dict[int, ConsumerSnapshot] = {}
         self._seq = self._lost_until = -1
 
     def lose(self, until_seq: int) -> None:
@@ -64,20 +64,27 @@ class OmittedRanges:
         self._lost_until = max(self._lost_until, until_seq)
 
     def filled(self, snapshot: Snapshot) -> Snapshot:
-        """Takes the next snapshot; returns it with the ranges that it leaves out, as far as they are known."""
+        """Takes the next snapshot; returns it with what it leaves out, as far as that is known."""
         if self._lost_until > self._seq:
             # One that is missing may lie between this snapshot and the one before.
-            self._ranges = {}
+            self._consumers = {}
         self._seq = snapshot.seq
-        has_ranges = any(c.ranges is not None or c.added or c.removed for c in snapshot.consumers)
-        if not has_ranges and self._ranges.keys() != {consumer.consumer for consumer in snapshot.consumers}:
+        former, written = self._consumers, {consumer.consumer: consumer for consumer in snapshot.consumers}
+        refers = snapshot.as_before or any(map(_says_ranges, snapshot.consumers))
+        if not refers and former.keys() != written.keys():
             return snapshot
-        consumers = tuple(
-            consumer._replace(ranges=consumer.ranges_after(self._ranges.get(consumer.consumer)))
-            if consumer.ranges is None
-            else consumer
-            for consumer in snapshot.consumers
-        )
+        written = {number: _with_ranges(consumer, former.get(number)) for number, consumer in written.items()}
+        as_before = {one.consumer: one.onto(former.get(one.consumer, NOT_SAID)) for one in snapshot.as_before}
         # A consumer that is not listed is gone, and returns with another number.
-        self._ranges = {consumer.consumer: consumer.ranges for consumer in consumers if consumer.ranges is not None}
-        return snapshot._replace(consumers=consumers)
+        self._consumers = as_before | written
+        return snapshot._replace(consumers=tuple(self._consumers.values()), as_before=())
+
+
+def _says_ranges(consumer: ConsumerSnapshot) -> bool:
+    return consumer.ranges is not None or bool(consumer.changed)
+
+
+def _with_ranges(consumer: ConsumerSnapshot, former: ConsumerSnapshot | None) -> ConsumerSnapshot:
+    if consumer.ranges is not None:
+        return consumer
+    return consumer._replace(ranges=consumer.ranges_after(None if former is None else former.ranges))

@@ -129,7 +129,8 @@ def _is_no_range(hashes: Values | None) -> bool:
     return start is None or end is None or not 0 <= start <= end <= HASH_MAX
 
 
-_RANGES_OF_SNAPSHOT: Final = ("key_hash_ranges", "key_hash_ranges_added", "key_hash_ranges_removed")
+CONSUMERS_OF_SNAPSHOT: Final = ("consumers", "consumers_as_before")
+_RANGES_OF_SNAPSHOT: Final = ("key_hash_ranges", "key_hash_ranges_changed")
 
 
 def _is_range_pair(pair: Sequence[int | None] | None) -> bool:
@@ -178,11 +179,15 @@ _SNAPSHOT_ENDS = Check(
 _TOPIC_OF_SUBSCRIPTION = Check(
     "missing_field", "topic", lambda row: row.get("topic") is None and row.get("subscription") is not None
 )
-_SNAPSHOT_CONSUMERS = Check(
-    "impossible_value",
-    "snapshot.consumers",
-    lambda row: any(map(_is_no_consumer, row["snapshot"].get("consumers") or ())),
-)
+
+
+def _snapshot_consumers(name: str) -> Check:
+    return Check(
+        "impossible_value",
+        f"snapshot.{name}",
+        lambda row: any(map(_is_no_consumer, row["snapshot"].get(name) or ())),
+    )
+
 
 ALL_EVENTS: Final[Sequence[Check]] = [
     *_missing("event", "seq", "ts_us"),
@@ -243,7 +248,7 @@ BY_EVENT: Final[Mapping[str, Sequence[Check]]] = {
         *_OF_SUBSCRIPTION,
         *_missing("snapshot", "snapshot.seq_begin", "snapshot.seq_end"),
         _SNAPSHOT_ENDS,
-        _SNAPSHOT_CONSUMERS,
+        *map(_snapshot_consumers, CONSUMERS_OF_SNAPSHOT),
     ],
     "gap": [
         _TOPIC_OF_SUBSCRIPTION,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.checks.good_rows import Mask
-from dispatch_audit.pipeline.trace.checks.one_row import BY_EVENT, Values
+from dispatch_audit.pipeline.trace.checks.one_row import BY_EVENT, CONSUMERS_OF_SNAPSHOT, Values
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
 _CHECKS: Final = [check for check in BY_EVENT["stats"] if check.field.startswith("snapshot")]
@@ -19,8 +19,9 @@ _NAMES: Final = [field.name for field in ARROW_TYPES["snapshot"]]
 def snapshot_text(snapshot: Values) -> str:
     """Returns a snapshot as JSON: the fields of the format in its order, without nulls."""
     known = _filled({name: snapshot.get(name) for name in _NAMES})
-    if known.get("consumers"):
-        known["consumers"] = [consumer and _consumer(consumer) for consumer in known["consumers"]]
+    for name in CONSUMERS_OF_SNAPSHOT:
+        if known.get(name):
+            known[name] = [consumer and _consumer(consumer) for consumer in known[name]]
     return json.dumps(known)
 
 

@@ -4,8 +4,14 @@ import json
 
 import pytest
 
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_position, parsed_snapshot
-from dispatch_audit.pipeline.replay.timeline.snapshot_views import OmittedRanges
+from dispatch_audit.pipeline.replay.packing.snapshot import (
+    NOT_SAID,
+    Snapshot,
+    StatsRow,
+    parsed_position,
+    parsed_snapshot,
+)
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import FormerConsumers
 
 
 def _parsed(**values: object) -> Snapshot:
@@ -81,7 +87,7 @@ def test_nothing_drains_is_not_the_same_as_nothing_was_said() -> None:
 
 
 def test_ranges_that_came_and_went_are_put_onto_those_of_the_snapshot_before() -> None:
-    latest = OmittedRanges()
+    latest = FormerConsumers()
 
     def ranges_of(seq: int, *consumers: dict[str, object]) -> list[list[tuple[int, int]] | None]:
         found = latest.filled(parsed_snapshot(StatsRow(seq, 0, json.dumps({"consumers": list(consumers)}))))
@@ -89,12 +95,12 @@ def test_ranges_that_came_and_went_are_put_onto_those_of_the_snapshot_before() -
 
     all_of_one = {"consumer": 1, "key_hash_ranges": [[0, 9], [20, 29]]}
     assert ranges_of(1, all_of_one) == [[(0, 9), (20, 29)]]
-    changed = {"consumer": 1, "key_hash_ranges_removed": [[20, 29]], "key_hash_ranges_added": [[20, 24]]}
+    changed = {"consumer": 1, "key_hash_ranges_changed": [[20, 29], [20, 24]]}
     joined = {"consumer": 2, "key_hash_ranges": [[25, 29]]}
     assert ranges_of(2, changed, joined) == [[(0, 9), (20, 24)], [(25, 29)]]
     assert ranges_of(3, {"consumer": 1}, {"consumer": 2}) == [[(0, 9), (20, 24)], [(25, 29)]]
     # What came and went says nothing of a consumer whose ranges are not known.
-    latest = OmittedRanges()
+    latest = FormerConsumers()
     assert ranges_of(4, changed) == [None]
     # Rows up to 7 are missing, and a snapshot may be between any two of them.
     assert ranges_of(5, all_of_one) == [[(0, 9), (20, 29)]]
@@ -103,3 +109,31 @@ def test_ranges_that_came_and_went_are_put_onto_those_of_the_snapshot_before() -
     assert ranges_of(8, changed) == [None]
     assert ranges_of(9, all_of_one) == [[(0, 9), (20, 29)]]
     assert ranges_of(10, changed) == [[(0, 9), (20, 24)]]
+
+
+def test_a_consumer_that_is_as_before_is_what_it_was_but_for_what_is_said() -> None:
+    former = FormerConsumers()
+
+    def filled(seq: int, **values: object) -> Snapshot:
+        return former.filled(parsed_snapshot(StatsRow(seq, 0, json.dumps(values))))
+
+    drains = {"draining_hashes": [{"hash": 5, "unacked_messages": 2, "blocked_attempts": 1}]}
+    (one,) = filled(
+        1, consumers=[{"consumer": 1, "available_permits": 3, "key_hash_ranges": [[0, 9]], **drains}]
+    ).consumers
+    assert filled(2, consumers=[], consumers_as_before=[{"consumer": 1}]).consumers == (one,)
+    changed = {"consumer": 1, "unacked_messages": 0, "draining_hashes": [], "key_hash_ranges_changed": [[20, 29]]}
+    (now,) = filled(3, consumers_as_before=[changed]).consumers
+    assert (now.permits, now.unacked, now.draining, now.refused) == (3, 0, {}, {})
+    assert now.ranges == frozenset({(0, 9), (20, 29)})
+    # One that is written whole, but for its ranges, says no more than that: others are what the snapshot is about.
+    found = filled(4, consumers=[{"consumer": 1}], consumers_as_before=[{"consumer": 2, "available_permits": 7}])
+    assert found.consumers == (
+        NOT_SAID._replace(consumer=2, permits=7),
+        NOT_SAID._replace(consumer=1, ranges=now.ranges),
+    )
+    # A row that is missing may be the snapshot that the next one refers to.
+    former.lose(5)
+    assert filled(6, consumers_as_before=[changed]).consumers == (
+        NOT_SAID._replace(consumer=1, unacked=0, draining={}, changed=frozenset({(20, 29)})),
+    )

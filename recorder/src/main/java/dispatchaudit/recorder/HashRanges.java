@@ -2,6 +2,7 @@ package dispatchaudit.recorder;
 
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.LongStream;
 import org.apache.pulsar.client.api.Range;
 
 /**
@@ -38,12 +39,7 @@ record HashRanges(long[] sorted) {
             write(json, "key_hash_ranges", sorted);
             return;
         }
-        if (removed.length > 0) {
-            write(json, "key_hash_ranges_removed", removed);
-        }
-        if (added.length > 0) {
-            write(json, "key_hash_ranges_added", added);
-        }
+        write(json, "key_hash_ranges_changed", LongStream.concat(Arrays.stream(removed), Arrays.stream(added)).toArray());
     }
 
     private static long[] without(long[] ranges, long[] others) {

@@ -82,6 +82,7 @@ final class Membership {
             return;
         }
         String columns = new String(recorded.json(), java.nio.charset.StandardCharsets.UTF_8)
+                + ",\"consumer_id\":" + consumer.consumerId()
                 + (recording.leavesOut(Settings.ADDRESS) ? "" : "," + address(consumer))
                 + policy(consumer.getKeySharedMeta());
         if (join != null) {

@@ -9,14 +9,14 @@ import org.apache.pulsar.broker.service.Consumer;
  *
  * @param number identity in the trace
  * @param subscription to which it is attached
- * @param json topic, subscription, number, name and id, as members of an object with a comma before each
+ * @param json topic, subscription, number and name, as members of an object with a comma before each
  * @param broker the broker's object, which this does not keep alive
  */
 record RecordedConsumer(long number, RecordedSubscription subscription, byte[] json, WeakReference<Consumer> broker) {
 
     static RecordedConsumer of(long number, RecordedSubscription subscription, Consumer consumer) {
         String json = new String(subscription.group().json(), java.nio.charset.StandardCharsets.UTF_8)
-                + columns(number, consumer.consumerName(), consumer.consumerId());
+                + ",\"consumer\":" + number + "," + JsonLine.member("consumer_name", consumer.consumerName());
         return new RecordedConsumer(number, subscription, JsonLine.bytesOf(json), new WeakReference<>(consumer));
     }
 
@@ -24,10 +24,6 @@ record RecordedConsumer(long number, RecordedSubscription subscription, byte[] j
     boolean isAmong(List<Consumer> consumers) {
         Consumer consumer = broker.get();
         return consumer != null && consumers.stream().anyMatch(other -> other == consumer);
-    }
-
-    static String columns(long number, String name, long id) {
-        return ",\"consumer\":" + number + "," + JsonLine.member("consumer_name", name) + ",\"consumer_id\":" + id;
     }
 
     /** A row that says that this consumer leaves, or has left. */

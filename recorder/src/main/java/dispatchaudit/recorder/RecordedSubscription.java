@@ -45,10 +45,10 @@ final class RecordedSubscription {
     /** Whether a thread takes a snapshot; one that hangs keeps all others from taking the next. */
     final AtomicBoolean isTaken = new AtomicBoolean();
 
-    /** Of the thread that takes snapshots: the last one's members, their ranges, and what was written when. */
+    /** Of the thread that takes snapshots: the last one's members, what it says of them, and what was written when. */
     final Set<Long> members = new HashSet<>();
-    final Map<Long, HashRanges> ranges = new HashMap<>();
-    int rangesOfBreak = -1;
+    final Map<Long, SnapshotText.Former> former = new HashMap<>();
+    int formerOfBreak = -1;
     int settingsOfBreak = -1;
     private final Moment met;
     private volatile Moment seen;

@@ -18,6 +18,10 @@ import org.apache.pulsar.common.policies.data.stats.ConsumerStatsImpl;
 
 /** Collects one snapshot under the locks of the broker, and makes its text after they are given back. */
 final class SnapshotText {
+    /** What the last snapshot says of a consumer: its ranges, null if the broker has none, and all else as JSON by name. */
+    record Former(HashRanges ranges, Map<String, String> others) {
+    }
+
     /** What the broker says of a consumer; no ranges or draining hashes: it does not say. */
     private record OfConsumer(RecordedConsumer consumer, Map<String, Object> values, List<Range> ranges, List<?> draining) {
     }
@@ -54,7 +58,6 @@ final class SnapshotText {
     void consumer(RecordedConsumer known, Consumer consumer) {
         ConsumerStatsImpl stats = consumer.getStats();
         Map<String, Object> found = new LinkedHashMap<>();
-        found.put("consumer", known.number());
         found.put("consumer_name", consumer.consumerName());
         read(BrokerFeatures.OF_CONSUMER, consumer, found);
         read(BrokerFeatures.OF_CONSUMER_STATS, stats, found);
@@ -81,35 +84,57 @@ final class SnapshotText {
     /**
      * Returns the columns of the row.
      *
-     * @param former ranges of each consumer in the snapshot before; those of this one replace them
+     * @param former each consumer in the snapshot before; those of this one replace them
      */
-    String json(Map<Long, HashRanges> former) {
+    String json(Map<Long, Former> former) {
         StringBuilder json = new StringBuilder(new String(group.json(), StandardCharsets.UTF_8));
         json.append(",\"snapshot\":{").append(members(values));
         if (!afterMarkDelete.isEmpty()) {
             json.append(",\"consumers_after_mark_delete_position\":{").append(members(afterMarkDelete)).append('}');
         }
-        json.append(",\"consumers\":[");
+        StringBuilder whole = new StringBuilder();
+        StringBuilder asBefore = new StringBuilder();
         Set<Long> present = new HashSet<>();
         for (OfConsumer consumer : consumers) {
-            json.append(present.isEmpty() ? "" : ",").append(one(consumer, former));
-            present.add(consumer.consumer().number());
+            long number = consumer.consumer().number();
+            Former now = now(consumer);
+            Former before = former.put(number, now);
+            // A value that the broker says no more is not as before.
+            boolean refers = before != null && now.others().keySet().containsAll(before.others().keySet());
+            one(refers ? asBefore : whole, number, now, before, refers);
+            present.add(number);
         }
         former.keySet().retainAll(present);
-        return json.append("]}").toString();
-    }
-
-    private static String one(OfConsumer found, Map<Long, HashRanges> former) {
-        StringBuilder json = new StringBuilder("{").append(members(found.values()));
-        if (BrokerFeatures.RANGES.exists()) {
-            HashRanges ranges = HashRanges.of(found.ranges() == null ? List.of() : found.ranges());
-            ranges.write(json, former.put(found.consumer().number(), ranges));
-        }
-        if (BrokerFeatures.DRAINING_HASHES.exists()) {
-            json.append(",\"draining_hashes\":[").append(found.draining() == null ? "" : found.draining().stream()
-                    .map(SnapshotText::draining).collect(Collectors.joining(","))).append(']');
+        json.append(",\"consumers\":[").append(whole).append(']');
+        if (!asBefore.isEmpty()) {
+            json.append(",\"consumers_as_before\":[").append(asBefore).append(']');
         }
         return json.append('}').toString();
+    }
+
+    private static void one(StringBuilder json, long number, Former now, Former before, boolean refers) {
+        json.append(json.isEmpty() ? "" : ",").append("{\"consumer\":").append(number);
+        now.others().forEach((name, value) -> {
+            if (!refers || !value.equals(before.others().get(name))) {
+                json.append(",\"").append(name).append("\":").append(value);
+            }
+        });
+        if (now.ranges() != null) {
+            now.ranges().write(json, before == null ? null : before.ranges());
+        }
+        json.append('}');
+    }
+
+    private static Former now(OfConsumer found) {
+        HashRanges ranges = BrokerFeatures.RANGES.exists()
+                ? HashRanges.of(found.ranges() == null ? List.of() : found.ranges()) : null;
+        Map<String, String> others = new LinkedHashMap<>();
+        found.values().forEach((name, value) -> others.put(name, value(value)));
+        if (BrokerFeatures.DRAINING_HASHES.exists()) {
+            others.put("draining_hashes", "[" + (found.draining() == null ? "" : found.draining().stream()
+                    .map(SnapshotText::draining).collect(Collectors.joining(","))) + "]");
+        }
+        return new Former(ranges, others);
     }
 
     private static String draining(Object hash) {
@@ -118,12 +143,15 @@ final class SnapshotText {
         return "{" + members(found) + "}";
     }
 
-    /** Returns members of an object: numbers and booleans as they are, all else as text. */
     private static String members(Map<String, ?> values) {
-        return values.entrySet().stream().map(entry -> entry.getValue() instanceof Number
-                || entry.getValue() instanceof Boolean ? "\"" + entry.getKey() + "\":" + entry.getValue()
-                : JsonLine.member(entry.getKey(), entry.getValue() instanceof Position position
-                        ? position.getLedgerId() + ":" + position.getEntryId() : entry.getValue().toString()))
+        return values.entrySet().stream().map(entry -> "\"" + entry.getKey() + "\":" + value(entry.getValue()))
                 .collect(Collectors.joining(","));
+    }
+
+    /** Returns a value as JSON: numbers and booleans as they are, all else as text. */
+    private static String value(Object value) {
+        return value instanceof Number || value instanceof Boolean ? value.toString()
+                : new JsonLine().text(value instanceof Position position
+                        ? position.getLedgerId() + ":" + position.getEntryId() : value.toString()).toString();
     }
 }

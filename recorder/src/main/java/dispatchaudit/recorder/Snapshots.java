@@ -203,11 +203,11 @@ final class Snapshots implements Runnable {
             vanished.forEach(consumer -> recording.put(consumer.leave(recording.now(), "start", "closed_by_broker")));
         }
         int breaksNow = breaks.get();
-        if (recorded.rangesOfBreak != breaksNow) {
-            recorded.ranges.clear();
+        if (recorded.formerOfBreak != breaksNow) {
+            recorded.former.clear();
         }
-        recording.put(new Rows.Text(recording.now(), recorded.group(), Row.Event.STATS, null, text.json(recorded.ranges)));
-        recorded.rangesOfBreak = breaksNow;
+        recording.put(new Rows.Text(recording.now(), recorded.group(), Row.Event.STATS, null, text.json(recorded.former)));
+        recorded.formerOfBreak = breaksNow;
         counters.snapshots.increment();
         settings.looked(recorded, recording.now(), EffectiveSettings.of(subscription, dispatcher), breaksNow);
     }

@@ -31,7 +31,7 @@ class HashRangesTest {
 
     @Test
     void whatCameAndWhatWentIsWrittenIfItIsLessThanAll() {
-        assertEquals(",\"key_hash_ranges_removed\":[[21,30]],\"key_hash_ranges_added\":[[31,40]]",
+        assertEquals(",\"key_hash_ranges_changed\":[[21,30],[31,40]]",
                 written(ranges(10, 40, 50), ranges(10, 30, 50)));
         assertEquals(",\"key_hash_ranges\":[[31,40]]", written(ranges(40), ranges(10, 30)));
     }

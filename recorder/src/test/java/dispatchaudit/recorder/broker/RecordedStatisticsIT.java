@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -114,9 +115,10 @@ class RecordedStatisticsIT {
                 : value.isObject() ? value.toString() : value.asText()).toList().toString();
     }
 
-    /** The same of the last snapshot in the trace; ranges that it does not repeat come from the ones before. */
+    /** The same of the last snapshot in the trace; what it does not repeat comes from the ones before. */
     private Map<String, String> recorded() throws Exception {
         Map<String, Set<String>> ranges = new HashMap<>();
+        Map<Long, ObjectNode> consumers = new HashMap<>();
         Map<String, String> found = new TreeMap<>();
         for (JsonNode row : recorder.rows("stats")) {
             found.clear();
@@ -126,14 +128,27 @@ class RecordedStatisticsIT {
                     + fields(row.get("snapshot"), "subscription_have_pending_read", "subscription_have_pending_replay_read",
                             "waiting_read_op", "pending_read_ops", "read_position", "mark_delete_position")
                     + fields(row.get("snapshot"), "last_confirmed_entry"));
-            for (JsonNode consumer : row.get("snapshot").get("consumers")) {
+            List<JsonNode> present = new ArrayList<>();
+            for (JsonNode whole : row.get("snapshot").get("consumers")) {
+                consumers.put(whole.get("consumer").asLong(), whole.deepCopy());
+                present.add(whole);
+            }
+            for (JsonNode changed : row.get("snapshot").path("consumers_as_before")) {
+                ObjectNode consumer = consumers.get(changed.get("consumer").asLong());
+                consumer.remove(List.of("key_hash_ranges", "key_hash_ranges_changed"));
+                present.add(consumer.setAll((ObjectNode) changed));
+            }
+            for (JsonNode consumer : present) {
                 String name = consumer.get("consumer_name").asText();
                 Set<String> ofConsumer = ranges.computeIfAbsent(name, any -> new TreeSet<>());
                 if (consumer.has("key_hash_ranges")) {
                     ofConsumer.clear();
                 }
-                consumer.path("key_hash_ranges_removed").forEach(range -> ofConsumer.remove(range.toString()));
-                consumer.path("key_hash_ranges_added").forEach(range -> ofConsumer.add(range.toString()));
+                consumer.path("key_hash_ranges_changed").forEach(range -> {
+                    if (!ofConsumer.remove(range.toString())) {
+                        ofConsumer.add(range.toString());
+                    }
+                });
                 consumer.path("key_hash_ranges").forEach(range -> ofConsumer.add(range.toString()));
                 found.put(name, ofConsumer + draining(consumer.get("draining_hashes"), "unacked_messages")
                         + totals(consumer.get("draining_hashes"))
