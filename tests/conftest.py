@@ -59,6 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.config.pluginmanager.hasplugin("xdist") and groups[item]:
             item.add_marker(pytest.mark.xdist_group(groups[item]))
+    for item in items:
+        if item.get_closest_marker("slow_through_spark") and item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.slow)
     # A test that needs a broker asks for its release when it starts it (`real_broker.running_broker`).
     needed = (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER))
     for marker, is_there, reason in needed:

@@ -17,12 +17,20 @@ RECORDINGS: Final = Path(__file__).resolve().parent / "data" / "traces"
 ALL: Final = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 
 
-def of_each(names: Iterable[str]) -> pytest.MarkDecorator:
-    """Runs a test once for each recording as its `name`; `make unit` runs it for the smallest of each dispatcher."""
-    large = pytest.mark.recordings
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=() if name in smallest() else large) for name in names]
-    )
+def of_each(names: Iterable[str], one_in: int = 1) -> pytest.MarkDecorator:
+    """Runs a test once for each recording as its `name`; `make unit` runs it for the smallest of each dispatcher.
+
+    Args:
+        names: the recordings.
+        one_in: the gate takes the smallest and one in so many of the others, `make test-slow` those that it leaves out.
+    """
+
+    def marks(at: int, name: str) -> list[pytest.MarkDecorator]:
+        if name in smallest():
+            return []
+        return [pytest.mark.recordings, *([pytest.mark.slow] if at % one_in else [])]
+
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks(at, name)) for at, name in enumerate(names)])
 
 
 def rows_in(log: Path) -> list[dict[str, Any]]:

@@ -141,6 +141,7 @@ def found_on_spark(spark: SparkSession, all_cases: Path) -> Mapping[str, Broken]
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_by_hand_on_spark(found_on_spark: Mapping[str, Broken], case: str) -> None:
     assert found_on_spark[case] == CASES[case][1]

@@ -145,6 +145,7 @@ def test_a_third_delivered_twice_changes_nothing(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_a_third_delivered_twice_changes_nothing_on_spark(
     once: dict[str, list[str]], run_cli: RunCli, tmp_path: Path

@@ -22,7 +22,12 @@ def on_a_small_disk(size: str, folder: Path, *command: object) -> subprocess.Com
 @pytest.mark.parametrize(
     ("size", "sample", "said"),
     [
-        ("40k", "heavy-churn-3.0.7", "a disk is full: No space left on device; make room "),
+        pytest.param(
+            "40k",
+            "heavy-churn-3.0.7",
+            "a disk is full: No space left on device; make room ",
+            marks=pytest.mark.slow,
+        ),
         ("300k", "heavy-churn-3.0.7", "a disk is full: No space left on device; make room "),
         ("1150k", "hung-consumer-4.0.8", ""),
     ],

@@ -74,7 +74,7 @@ def hole(folder: Path) -> None:
     [
         (members(b"x" * (16 << 20), 640), "a line is longer than 16 MB (trace.line_mb_max)"),
         (members(b"\n" * (16 << 20), 120), "more than 256 MB are blank lines"),
-        (hole, "a line is longer than 16 MB (trace.line_mb_max)"),
+        pytest.param(hole, "a line is longer than 16 MB (trace.line_mb_max)", marks=pytest.mark.slow),
     ],
     ids=["a line of 10 GB in gzip", "two billion blank lines", "a line of 2 GB"],
 )
@@ -127,6 +127,7 @@ def _worker_of(process: "subprocess.Popen[str]") -> int:
     raise AssertionError("no worker began")
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_said_and_a_new_run_is_whole(tmp_path: Path) -> None:
     trace, out, whole = tmp_path / "trace", tmp_path / "out", tmp_path / "whole"
     trace.mkdir()

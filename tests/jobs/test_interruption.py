@@ -141,11 +141,13 @@ def test_ctrl_c_ends_an_audit_on_the_embedded_engine(moment: str, tmp_path: Path
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     "moment",
-    # While the JVM starts, and while it works; between them each moment costs a start of Spark.
+    # Each moment costs a start of Spark.
     [
-        "py4j.java_gateway",
         "read",
-        *(pytest.param(moment, marks=pytest.mark.slow) for moment in (SPARK_STARTS, "start the engine", "open")),
+        *(
+            pytest.param(moment, marks=pytest.mark.slow)
+            for moment in ("py4j.java_gateway", SPARK_STARTS, "start the engine", "open")
+        ),
     ],
 )
 def test_ctrl_c_ends_an_audit_on_spark(moment: str, tmp_path: Path) -> None:
@@ -239,7 +241,14 @@ def test_ctrl_c_ends_each_command(command: str, audited_churn: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("command", "at"), [("validate", ON_SPARK[2]), ("explain", ON_SPARK[4]), ("diagnose", ON_SPARK[6])]
+    ("command", "at"),
+    [
+        ("explain", ON_SPARK[4]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("validate", ON_SPARK[2]), ("diagnose", ON_SPARK[6]))
+        ),
+    ],
 )
 def test_ctrl_c_ends_each_command_on_spark(command: str, at: tuple[str, float], audited_churn: Path) -> None:
     assert_command_ends(command, "spark", at, audited_churn)

@@ -139,6 +139,7 @@ def test_a_full_disk_costs_rows_and_nothing_else(release: str, folder: Path) -> 
     assert lost - seqs
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(
     release: str, folder: Path, tmp_path: Path
 ) -> None:

@@ -73,7 +73,7 @@ def deep_objects() -> Iterator[bytes]:
         (deep_objects, {}, "which is no JSON object"),
     ],
 )
-@pytest.mark.parametrize("path", ["stats", "partitions"])
+@pytest.mark.parametrize("path", ["stats", pytest.param("partitions", marks=pytest.mark.slow)])
 def test_an_answer_without_an_end_is_one_line(
     body: Callable[[], Iterator[bytes]], headers: dict[str, str], message: str, path: str, tmp_path: Path
 ) -> None:

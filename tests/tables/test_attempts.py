@@ -47,6 +47,7 @@ def names_in(way: Way, folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - (set() if way.spark is None else {staging.STAGED})
 
 
+@pytest.mark.slow_through_spark
 @pytest.mark.parametrize("small_bytes", [math.inf, 0], ids=["held", "read again"])
 def test_a_run_is_staged_written_and_cleared(
     way: Way,
@@ -104,6 +105,7 @@ def test_of_two_attempts_at_one_run_one_gives_way(
         assert names_in(way, folder) == TABLES.keys()
 
 
+@pytest.mark.slow_through_spark
 def test_of_attempts_that_write_at_one_time_one_gets_through(
     way: Way, result: Result, expected: dict[str, list[str]], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_of_attempts_that_write_at_one_time_one_gets_through(
         assert names_in(way, folder) == TABLES.keys()
 
 
+@pytest.mark.slow_through_spark
 @pytest.mark.usefixtures("result")
 def test_a_run_that_another_attempt_has_finished_meanwhile_is_replaced(
     way: Way, spark: SparkSession, tmp_path: Path
@@ -148,6 +151,7 @@ def test_a_run_that_another_attempt_has_finished_meanwhile_is_replaced(
     }
 
 
+@pytest.mark.slow_through_spark
 @pytest.mark.usefixtures("result")
 def test_what_a_killed_attempt_wrote_is_replaced(way: Way, spark: SparkSession, tmp_path: Path) -> None:
     killed = way.opened(tmp_path, "aaaa")

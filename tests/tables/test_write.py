@@ -62,6 +62,7 @@ def test_a_table_without_rows_costs_no_commit(way: Way, tmp_path: Path) -> None:
     assert {name: commits(tmp_path, name) for name in TABLES} == {**dict.fromkeys(TABLES, 1), "runs": 2}
 
 
+@pytest.mark.slow_through_spark
 @pytest.mark.usefixtures("few")
 def test_a_run_that_breaks_off_has_not_happened(way: Way, tmp_path: Path) -> None:
     way.write_run(tmp_path, "aaaa", {})
@@ -79,6 +80,7 @@ def test_what_comes_after_a_later_attempt_is_left_out(way: Way, tmp_path: Path) 
     assert len(rows_in(tmp_path, "metrics")) == 1
 
 
+@pytest.mark.slow_through_spark
 @pytest.mark.usefixtures("few")
 def test_an_attempt_that_writes_while_another_one_looks_is_the_later_one(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -90,6 +92,7 @@ def test_an_attempt_that_writes_while_another_one_looks_is_the_later_one(
     assert len(rows_in(tmp_path, "metrics")) == 1
 
 
+@pytest.mark.slow_through_spark
 @pytest.mark.usefixtures("few")
 def test_audits_that_create_the_tables_at_one_time_all_land(way: Way, tmp_path: Path) -> None:
     keys = ["aaaa", "bbbb", "cccc"]
@@ -98,6 +101,7 @@ def test_audits_that_create_the_tables_at_one_time_all_land(way: Way, tmp_path: 
         assert sorted(row["run_key"] for row in rows_in(tmp_path, name, "run_key")) == keys
 
 
+@pytest.mark.slow_through_spark
 @pytest.mark.usefixtures("few")
 def test_runs_that_are_replaced_at_one_time_do_not_hinder_each_other(way: Way, tmp_path: Path) -> None:
     keys = ["aaaa", "bbbb", "cccc", "dddd"]

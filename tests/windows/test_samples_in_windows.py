@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.windows.window import Window
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_a_sample_cut_at_random_moments(tmp_path: Path) -> None:
     assert cuts(Means(), tmp_path, count=1, seed=4) == {"cuts_tried": 1, "cuts_equal": 1}

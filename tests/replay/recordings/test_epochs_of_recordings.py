@@ -13,7 +13,7 @@ EVERYTHING = (0, 2**31 - 1)
 
 
 @pytest.mark.heavy
-@of_each(ALL)
+@of_each(ALL, one_in=3)
 def test_no_epoch_of_a_recording_is_wrong(name: str) -> None:
     found = judged_recording(name, replayed_recording(name))
     print("\n" + line(name, found))

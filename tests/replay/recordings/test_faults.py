@@ -17,7 +17,10 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 # Each fault replays a recording several times.
 pytestmark = pytest.mark.recordings
 
-NAMES = ["join-leave-1-4.0.8", "crash-1-4.2.4", "heavy-churn-1-4.0.8"]
+NAMES = [
+    "join-leave-1-4.0.8",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("crash-1-4.2.4", "heavy-churn-1-4.0.8")),
+]
 PLACES = 5
 # Acknowledgements that follow a fault may be odd as well.
 FACTS = ("cumulative_ack", "foreign_ack")

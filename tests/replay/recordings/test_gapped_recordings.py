@@ -27,7 +27,7 @@ def _intervals(logs: list[list[Columns]], gaps: list[tuple[float, float]]) -> li
 
 
 @pytest.mark.recordings
-@of_each(QUICK)
+@of_each(QUICK, one_in=2)
 @examples(8)
 @given(gaps=GAPS, share=st.sampled_from([1.0, 0.5, 0.1, 0.02]), events=LOST, seed=st.integers(0, 99))
 def test_what_is_lost_proves_nothing(

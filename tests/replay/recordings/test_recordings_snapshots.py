@@ -66,6 +66,7 @@ def test_the_share_that_agrees(name: str) -> None:
 
 
 @pytest.mark.recordings
+@pytest.mark.slow
 def test_of_the_replay_queue_most_agrees_over_all_recordings() -> None:
     shares = [agreement["msg_in_replay"] for name in ALL for agreement in agreements(name)]
     agreed, compared = sum(share[0] for share in shares), sum(share[1] for share in shares)

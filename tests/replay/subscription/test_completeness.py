@@ -231,7 +231,7 @@ def test_a_seek_begins_the_verdicts_because_everybody_is_disconnected() -> None:
 
 
 @pytest.mark.recordings  # the smallest as well: each is replayed once more in part
-@of_each(ALL)
+@of_each(ALL, one_in=4)
 def test_a_recording_is_complete_and_a_part_of_it_says_nothing_false(name: str) -> None:
     whole = recorded_tables(name)
     for row in whole["coverage"]:

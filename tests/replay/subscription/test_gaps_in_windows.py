@@ -15,7 +15,7 @@ RECORDED = ["heavy-churn-1-4.0.8", "heavy-churn-1-3.0.7", "unload-4.2.4"]
 
 
 @pytest.mark.recordings
-@of_each(RECORDED)
+@of_each(RECORDED, one_in=2)
 @pytest.mark.parametrize("events", [OF_ENTRIES, None], ids=["entries", "anything"])
 def test_windows_of_a_trace_with_gaps(name: str, events: tuple[str, ...] | None) -> None:
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())

@@ -54,7 +54,7 @@ RECORDED = [
 
 
 @pytest.mark.recordings  # the smallest as well: each is replayed in windows and at once
-@of_each(RECORDED)
+@of_each(RECORDED, one_in=2)
 def test_recordings_in_windows(name: str) -> None:
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     logs = recorded_logs(name)
