@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.engine.releases.arrow_frames import frame_of_table
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows, packed_rows
 from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in, packing_of
-from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
+from dispatch_audit.pipeline.replay.packing.repeated_rows import REPEATED_ROW
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.staged_texts import rows_in

@@ -7,15 +7,16 @@ dispatcher may be given its rows in stretches of any length (`tests/explain/test
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.snapshots.hash_state import hash_state
-from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 
@@ -103,3 +104,40 @@ class HashObserver:
             waiting=found.waiting,
             in_replay=found.in_replay,
         )
+
+
+class HashState(NamedTuple):
+    """One hash at one moment; consumers are indexes into the state, NOBODY for none."""
+
+    owner: int  # the consumer to which the routing in force sends its entries
+    held: Mapping[int, int]  # the number of pending entries by consumer, the first dispatch first
+    drains_from: int  # the holder, while another consumer owns the hash and has to wait for it (PIP-379)
+    drains_to: int  # the consumer to which the hash moved
+    waiting: int  # the number of entries that wait to be sent
+    in_replay: int  # the number of these that the broker has read, so that they wait in replay
+
+
+def hash_state(state: Seen, sticky_hash: int) -> HashState:
+    """The state of a hash at this moment; a hash without entries has only an owner."""
+    owner = int(state.routing.owners_of([sticky_hash])[0])
+    hashes: Any = state.hashes
+    entries: Any = state.entries
+    slots = np.flatnonzero(hashes.hash == sticky_hash)
+    if not slots.size:
+        return HashState(owner, {}, NOBODY, NOBODY, 0, 0)
+    slot = int(slots[0])
+    of_hash = (entries.ledger != UNKNOWN) & (entries.hash_at == slot)
+    pending = np.flatnonzero(of_hash & (entries.holder >= 0))
+    held: dict[int, int] = {}
+    for holder in entries.holder[pending[np.argsort(entries.sent_seq[pending], kind="stable")]].tolist():
+        held[holder] = held.get(holder, 0) + 1
+    waiting = of_hash & (entries.holder < 0) & (entries.marks & Mark.WAITING != 0)
+    drains = hashes.draining_seq[slot] != UNKNOWN and hashes.away[slot] == 1
+    return HashState(
+        owner,
+        held,
+        int(hashes.holder[slot]) if drains else NOBODY,
+        int(hashes.new_owner[slot]) if drains else NOBODY,
+        int(np.count_nonzero(waiting)),
+        int(np.count_nonzero(waiting & (entries.marks & Mark.READ != 0))),
+    )

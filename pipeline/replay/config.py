@@ -25,60 +25,41 @@ REPLICA_POINTS: Final = "subscriptionKeySharedConsistentHashingReplicaPoints"
 
 
 class OrderLimits(NamedTuple):
-    """The limits of the search for the order of overlapping membership changes.
+    """The limits of the search for the order of overlapping membership changes."""
 
-    Attributes:
-        assignments_max: how many intermediate assignments a search examines; beyond that the order counts as unknown.
-        rows_max: for how many rows changes wait for a snapshot that shows their order.
-    """
-
+    # How many intermediate assignments a search examines; beyond that the order counts as unknown.
     assignments_max: int = 5_000
-    rows_max: int = 50_000
+    rows_max: int = 50_000  # for how many rows changes wait for a snapshot that shows their order
 
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """The configuration of a replay: everything it depends on besides its events.
+    """The configuration of a replay: everything it depends on besides its events."""
 
-    Attributes:
-        profile: the profile of the broker's release.
-        version: the version of the broker; among the releases of a profile the known bugs differ.
-        broker: broker.conf names to values (`Profile.broker`).
-        given: the names of those that trace.json gives; the others have the default of the release.
-        skew_us: recorder skew, in microseconds.
-        open_entries_max: the limit of entries that are open at one time.
-        thresholds: the thresholds from which on waiting is reported.
-        complete_from_start: whether the first join is in the trace.
-        keys_digested: whether the rows have digests in the place of keys, and the hashes of the keys beside them.
-        digests_change: whether one key has several digests, so that two that differ do not show two keys.
-        unsettled_us: the time before the end of a window that only the next window reports, in microseconds, because
-            later rows may change its findings. The replay also keeps that much of what was reported last, to explain
-            later findings. It must not be shorter than the time for which rows are held back.
-        orders: the limits of the search for orders of membership changes.
-        ends_us: when the window ends, microseconds since 1970 UTC; None: the log ends with it.
-        recorded_by: where the trace was recorded.
-        written: the kinds of rows that the recorder writes for certain, even if the trace has none of a kind.
-        sample: the hashes whose rows are replayed.
-        hot_keys_max: how many keys and hashes of a subscription are reported by each measure.
-    """
-
-    profile: Profile
-    version: str
-    broker: Mapping[str, object]
-    skew_us: int
-    open_entries_max: int
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    profile: Profile  # the profile of the broker's release
+    version: str  # the version of the broker; among the releases of a profile the known bugs differ
+    broker: Mapping[str, object]  # broker.conf names to values (`Profile.broker`)
+    skew_us: int  # recorder skew, in microseconds
+    open_entries_max: int  # the limit of entries that are open at one time
+    thresholds: Thresholds = field(default_factory=Thresholds)  # the thresholds from which on waiting is reported
+    # The limits of the search for orders of membership changes.
     orders: OrderLimits = field(default_factory=OrderLimits)
-    hot_keys_max: int = 20
+    hot_keys_max: int = 20  # how many keys and hashes of a subscription are reported by each measure
+    # The time before the end of a window that only the next window reports, in microseconds, because later rows may
+    # change its findings. The replay also keeps that much of what was reported last, to explain later findings. It must
+    # not be shorter than the time for which rows are held back.
     unsettled_us: int = UNSETTLED_US
-    complete_from_start: bool = True
-    recorded_by: RecordedBy = BROKER
+    complete_from_start: bool = True  # whether the first join is in the trace
+    recorded_by: RecordedBy = BROKER  # where the trace was recorded
+    # Whether the rows have digests in the place of keys, and the hashes of the keys beside them.
     keys_digested: bool = False
-    digests_change: bool = False
+    digests_change: bool = False  # whether one key has several digests, so that two that differ do not show two keys
+    # The names of those that trace.json gives; the others have the default of the release.
     given: frozenset[str] = frozenset()
-    ends_us: int | None = None
+    ends_us: int | None = None  # when the window ends, microseconds since 1970 UTC; None: the log ends with it
+    # The kinds of rows that the recorder writes for certain, even if the trace has none of a kind.
     written: frozenset[str] = frozenset()
-    sample: HashSample = EVERY_HASH
+    sample: HashSample = EVERY_HASH  # the hashes whose rows are replayed
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (contract 2)."""

@@ -32,21 +32,13 @@ _CHUNK_ROWS: Final = 1 << 16
 
 
 class Packing(NamedTuple):
-    """How rows are packed.
+    """How rows are packed."""
 
-    Attributes:
-        profile: of the broker.
-        chunk_rows: most rows that are packed at a time.
-        digested: whether keys are digests.
-        chosen: the topics and subscriptions whose rows are packed.
-        sample: the hashes whose rows are packed.
-    """
-
-    profile: Profile
-    chunk_rows: int
-    digested: bool = False
-    chosen: ChosenRows = ChosenRows()
-    sample: HashSample = EVERY_HASH
+    profile: Profile  # of the broker
+    chunk_rows: int  # most rows that are packed at a time
+    digested: bool = False  # whether keys are digests
+    chosen: ChosenRows = ChosenRows()  # the topics and subscriptions whose rows are packed
+    sample: HashSample = EVERY_HASH  # the hashes whose rows are packed
 
     def pack(self, batch: pa.RecordBatch) -> list[PackedBatch]:
         """Returns the packed batches of good rows."""
@@ -56,9 +48,7 @@ class Packing(NamedTuple):
 def packed_rows(packing: Packing, files: str | None = None) -> Work:
     """Returns work that packs the rows of a trace, counts them, and stages the refused ones with their texts.
 
-    Args:
-        packing: how.
-        files: the folder for files of events; None: the rows have them.
+    Without a folder for files of events (`files`) the staged rows have the events.
     """
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
@@ -98,12 +88,7 @@ def checked_rows(chunk_rows: int, texts_max: int | None = 1) -> Work:
 
 
 def rows_with_texts(kept: Callable[[RowsRead], pa.RecordBatch | pa.Table], asked: AskedRows | None = None) -> Work:
-    """Returns work that stages only rows with their texts.
-
-    Args:
-        kept: returns those to stage.
-        asked: good rows whose texts are wanted.
-    """
+    """Returns work that stages only rows with their texts: those that `kept` returns, and those `asked` for."""
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         for part, found in _found(parts, _NOTHING, _CHUNK_ROWS, asked):
@@ -114,12 +99,7 @@ def rows_with_texts(kept: Callable[[RowsRead], pa.RecordBatch | pa.Table], asked
 
 
 def packed_publishes(topics: Iterable[str], packing: Packing) -> Work:
-    """Returns work that packs the publishes, gaps and settings of all subscriptions of some topics; counts nothing.
-
-    Args:
-        topics: the topics.
-        packing: how.
-    """
+    """Returns work that packs the publishes, gaps and settings of all subscriptions of some topics; counts nothing."""
     wanted = pa.array(sorted(topics), pa.string())
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
@@ -168,13 +148,10 @@ class _Packer:
 
     Rows of small files are packed together: a packed batch costs as much as hundreds of rows, and a log of many
     partitions has some rows of each of them in each file.
-
-    Attributes:
-        counts: of all rows of the task; the caller adds them.
     """
 
     def __init__(self, packing: Packing, put: Put) -> None:
-        self.counts = RowCounts()
+        self.counts = RowCounts()  # of all rows of the task; the caller adds them
         self._keys = DistinctKeys()
         self._packing = packing
         self._put = put

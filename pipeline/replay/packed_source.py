@@ -28,17 +28,11 @@ _GROUP_US, _ROW_US, _TASK_US = 15_000.0, 0.5, 100_000.0
 
 
 class Carried(NamedTuple):
-    """The state and rows that a window takes over from the windows before it.
+    """The state and rows that a window takes over from the windows before it."""
 
-    Attributes:
-        state: rows of table `state`; None: there are none.
-        groups: the subscriptions in `state`.
-        earlier: the rows before the window, which earlier windows have audited; None: there are none.
-    """
-
-    state: DataFrame | None = None
-    groups: tuple[Group, ...] = ()
-    earlier: Trace | None = None
+    state: DataFrame | None = None  # rows of table `state`; None: there are none
+    groups: tuple[Group, ...] = ()  # the subscriptions in `state`
+    earlier: Trace | None = None  # the rows before the window, which earlier windows have audited; None: there are none
 
 
 NOTHING = Carried()
@@ -53,28 +47,19 @@ def configure(spark: SparkSession, settings: Settings) -> None:
 
 @dataclass(frozen=True)
 class Reading:
-    """The reading of a trace into packed batches.
+    """The reading of a trace into packed batches."""
 
-    Attributes:
-        spark: the session.
-        trace: the trace, or a window of it.
-        profile: the profile of its broker.
-        settings: the settings of the audit.
-        carried: the state and rows that the window takes over.
-    """
-
-    spark: SparkSession
-    trace: Trace
-    profile: Profile
-    settings: Settings
-    carried: Carried = NOTHING
+    spark: SparkSession  # the session
+    trace: Trace  # the trace, or a window of it
+    profile: Profile  # the profile of its broker
+    settings: Settings  # the settings of the audit
+    carried: Carried = NOTHING  # the state and rows that the window takes over
 
     def packed(self, keep: Callable[[DataFrame], DataFrame], files: str | None = None) -> DataFrame:
         """Returns the packed rows of the trace and what else was staged, evaluated, as `STAGED_SCHEMA`.
 
-        Args:
-            keep: evaluates a frame once and returns its rows.
-            files: the folder for files that those rows refer to; None: workers have none in common.
+        `keep` evaluates a frame once and returns its rows, which may refer to files in the folder `files`; None: the
+        workers have none in common.
 
         Raises:
             UsageError: a table or a remote path does not exist, or the engine cannot read it.
@@ -83,11 +68,7 @@ class Reading:
         return evaluated(self.spark, self.trace, packed_rows(self._packing, files), STAGED_SCHEMA, keep)
 
     def placed(self, staged: DataFrame, counts: Sequence[Count]) -> Placed:
-        """Returns the input of the replay.
-
-        Args:
-            staged: the result of `packed`.
-            counts: the counts in them.
+        """Returns the input of the replay, from the result of `packed` and the counts in it.
 
         Raises:
             TraceError: two recorders wrote as owners of a topic at one time.

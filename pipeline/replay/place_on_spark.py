@@ -35,19 +35,12 @@ _PLACED_ARROW: Final = arrow_schema(PLACED_SCHEMA)
 
 
 class Placed(NamedTuple):
-    """The input of the replay.
+    """The input of the replay."""
 
-    Attributes:
-        batches: `PLACED_SCHEMA`, not yet evaluated.
-        groups: the subscriptions, by their numbers.
-        tasks: into how many the groups are divided.
-        recorders: of each topic whose rows name any.
-    """
-
-    batches: DataFrame
-    groups: list[Group]
-    tasks: int
-    recorders: Mapping[str, Recorders]
+    batches: DataFrame  # `PLACED_SCHEMA`, not yet evaluated
+    groups: list[Group]  # the subscriptions, by their numbers
+    tasks: int  # into how many the groups are divided
+    recorders: Mapping[str, Recorders]  # of each topic whose rows name any
 
 
 def batches_of(staged: DataFrame) -> DataFrame:
@@ -67,14 +60,9 @@ def placed(
     recorders: Mapping[str, Recorders] = NO_RECORDERS,
     of_any_topic: bool = False,
 ) -> DataFrame:
-    """The packed batches that each group needs, of `PLACED_SCHEMA`.
+    """The packed batches that each group needs, of `PLACED_SCHEMA`, from those of `BATCH_SCHEMA`.
 
-    Args:
-        spark: the session.
-        batches: of `BATCH_SCHEMA`.
-        numbers: the groups that get some.
-        recorders: of each topic whose rows name any.
-        of_any_topic: whether there are rows that hold for all topics of a recorder.
+    `of_any_topic` says whether there are rows that hold for all topics of a recorder.
     """
     moved = [topic for topic, of_topic in recorders.items() if of_topic.terms]
     if moved or of_any_topic:

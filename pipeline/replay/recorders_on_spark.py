@@ -32,12 +32,9 @@ Named = Mapping[str, Sequence[str | None]]
 
 
 def recorders_in(batches: DataFrame, named: Named, skew_us: int) -> dict[str, Recorders]:
-    """The recorders of each topic whose rows name any.
+    """The recorders of each topic whose rows name any; clocks of two brokers may be `skew_us` apart.
 
-    Args:
-        batches: the packed batches of the trace, of `BATCH_SCHEMA`.
-        named: the recorders that its rows name, good or not. If other rows name one, rows without a name belong to it.
-        skew_us: how far the clocks of two brokers may be apart, in microseconds.
+    `named` are the recorders that its rows name, good or not. If other rows name one, rows without a name belong to it.
 
     Raises:
         TraceError: two recorders wrote as owners of a topic at one time.

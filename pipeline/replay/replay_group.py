@@ -21,20 +21,26 @@ from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.tables import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.recorders.transfers import Transfers
 from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
-from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
-from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial, weigh_selector
-from dispatch_audit.pipeline.replay.verdicts.all_rules import findings_by_rule
-from dispatch_audit.pipeline.replay.verdicts.clocks_apart import clocks_apart
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.mixed_batches import mixed_key_batches
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
+from dispatch_audit.pipeline.replay.verdicts.of_topic import clocks_apart, mixed_key_batches
+from dispatch_audit.pipeline.replay.verdicts.reported_findings import (
+    counter_findings,
+    mismatch_findings,
+    settings_findings,
+)
+from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 # Owned ranges that are kept until they become rows: a quiet partition has one payload of them, and memory a bound.
 _RANGES_MAX: Final = 65_536
@@ -150,7 +156,7 @@ def _replayed(
     context = FindingContext(found, config, recorders)
     findings = [
         *findings_by_rule(context, findings_per_rule_max),
-        mixed_key_batches(producers, recorders),
+        mixed_key_batches(producers, context),
         *clocks_apart(context),
         *client_findings(context),
     ]
@@ -178,3 +184,14 @@ def _counted(batches: Iterable[PackedBatch], producers: Producers) -> Iterator[P
     for batch in batches:
         producers.add(batch.published)
         yield batch
+
+
+def findings_by_rule(context: FindingContext, per_rule_max: int) -> list[RuleFindings]:
+    """The findings that the window reports, for every rule that applies to the broker; a rule may stand there twice.
+
+    At most `per_rule_max` findings of each rule of the kernel are worded; `ALL`: every one.
+    """
+    of_dispatches = dispatch_findings(context, per_rule_max)
+    others = (stuck_findings, mismatch_findings, settings_findings, counter_findings)
+    found = [*of_dispatches, *(of_rule for source in others for of_rule in source(context))]
+    return [of_rule for of_rule in found if context.applies(of_rule.rule)]

@@ -31,13 +31,9 @@ from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 def replayed(
     placed: Placed, config: ReplayConfig, findings_per_rule_max: int, *, keep_state: bool = False
 ) -> DataFrame:
-    """The rows of all tables that the replay of a trace fills.
+    """The rows of all tables that the replay of a trace fills, at most so many findings of a rule for each group.
 
-    Args:
-        placed: the input of the replay.
-        config: the configuration of the replay.
-        findings_per_rule_max: how many findings of a rule are kept for each group.
-        keep_state: whether the log goes on after these rows, so that a state is written for the next window.
+    With `keep_state` the log goes on after these rows, so a state is written for the next window.
 
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_o
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.recorders.transfers import Transfers
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.subscription.observer import Observer
+from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial
 from dispatch_audit.pipeline.replay.verdicts.finding import ALL
@@ -29,15 +29,10 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 
 @dataclass(frozen=True)
 class PackedRows:
-    """The rows of a trace, packed and in one order.
+    """The rows of a trace, packed and in one order."""
 
-    Attributes:
-        of_group: the packed batches of each subscription, by their first seq.
-        recorders: of each topic whose rows name any.
-    """
-
-    of_group: dict[Group, list[PackedBatch]]
-    recorders: dict[str, Recorders]
+    of_group: dict[Group, list[PackedBatch]]  # the packed batches of each subscription, by their first seq
+    recorders: dict[str, Recorders]  # of each topic whose rows name any
 
     def recorders_of(self, topic: str) -> Recorders:
         """The recorders of a topic."""
@@ -47,12 +42,9 @@ class PackedRows:
 def packed_rows(
     batches: Iterable[pa.RecordBatch], config: ReplayConfig, groups: Sequence[Group] | None = None
 ) -> PackedRows:
-    """Packs rows, and puts those of several recorders in one order.
+    """Packs checked rows in any order, and puts those of several recorders in one order.
 
-    Args:
-        batches: checked rows with the columns of `pack`, in any order.
-        config: the configuration of the replay.
-        groups: the subscriptions; None: those that the rows name.
+    Without `groups` the subscriptions are those that the rows name.
 
     Raises:
         TraceError: two recorders wrote as owners of a topic at one time.
@@ -77,11 +69,7 @@ def packed_rows(
 
 
 def recorders_in(packed: Sequence[PackedBatch], skew_us: int) -> dict[str, Recorders]:
-    """The recorders of each topic whose rows name any.
-
-    Args:
-        packed: all rows of the topics.
-        skew_us: how far the clocks of two brokers may be apart, in microseconds.
+    """The recorders of each topic whose rows name any, given all rows; clocks of two brokers may be `skew_us` apart.
 
     Raises:
         TraceError: two recorders wrote as owners of a topic at one time.
@@ -111,11 +99,7 @@ def replayed_rows(
 ) -> dict[str, Rows]:
     """Replays one subscription; returns the rows of the tables by table, with all findings.
 
-    Args:
-        packed: the rows.
-        group: the subscription.
-        config: the configuration of the replay.
-        observer: looks at the dispatcher between rows; the selector is that of the configuration.
+    An observer looks at the dispatcher between rows; the selector is then that of the configuration.
 
     Raises:
         LimitError: more entries are open at one time than the limit allows.

@@ -34,7 +34,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events, concatenated
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
-from dispatch_audit.pipeline.replay.packing.refused import Refused
+from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
@@ -45,8 +45,7 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 from dispatch_audit.pipeline.replay.verdicts.judge import judged
-from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
-from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import mismatch_findings
+from dispatch_audit.pipeline.replay.verdicts.reported_findings import counter_findings, mismatch_findings
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 

@@ -18,10 +18,10 @@ from dispatch_audit.pipeline.checkpointed import KINDS, RECORDS
 from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.objects import dumps, loads, version_of
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
-from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, selector_of
 
 # The modules of `GroupState` import every class and all records that a replay is made of.
@@ -35,27 +35,18 @@ _LEVEL: Final = 1
 
 
 class GroupState(NamedTuple):
-    """The state of the replay of one group.
+    """The state of the replay of one group."""
 
-    Attributes:
-        subscription: the replay of its rows.
-        range_ownership: the owners of its ranges of hashes.
-        producers: what producers sent.
-        seen: the counts of its rows.
-    """
-
-    subscription: Subscription
-    range_ownership: RangeOwnership
-    producers: Producers
-    seen: RowsSeen
+    subscription: Subscription  # the replay of its rows
+    range_ownership: RangeOwnership  # the owners of its ranges of hashes
+    producers: Producers  # what producers sent
+    seen: RowsSeen  # the counts of its rows
 
 
 def write_checkpoint(state: GroupState, config: ReplayConfig) -> bytes:
     """Returns a state as bytes, without what was reported already; `state` stays as it is.
 
-    Args:
-        state: of one group.
-        config: as the trace claims it; that of the replay may have another selector.
+    The configuration is the one that the trace claims; that of the replay may have another selector.
 
     Raises:
         TypeError: a class of the replay is not `checkpointed`, or has attributes that it does not declare.
@@ -73,10 +64,6 @@ def write_checkpoint(state: GroupState, config: ReplayConfig) -> bytes:
 
 def read_checkpoint(payload: bytes, config: ReplayConfig) -> GroupState:
     """Returns what `write_checkpoint` wrote.
-
-    Args:
-        payload: the bytes.
-        config: as the trace claims it; that of the replay that goes on may have another selector.
 
     Raises:
         StateError: it is something else, was written by another version, or was damaged.

@@ -38,11 +38,7 @@ def version_of(kinds: Mapping[str, CheckpointKind], records: Mapping[str, "np.dt
 
 
 def dumps(root: object, given: Mapping[str, object]) -> bytes:
-    """Writes an object and everything that it refers to.
-
-    Args:
-        root: the object.
-        given: what is not written, by the names under which `loads` is given it anew.
+    """Writes an object and all that it refers to, but for what is `given`: `loads` gets that anew, by the same names.
 
     Raises:
         TypeError: something in it is not declared, or has other attributes than its class declares.

@@ -11,15 +11,16 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.clients.policy import ONE_POLICY, Policy, policy_of, spoken
-from dispatch_audit.pipeline.replay.clients.refused import refused_joins
+from dispatch_audit.pipeline.replay.clients.refused import ONE_POLICY, Policy, policy_of, refused_joins, spoken
 from dispatch_audit.pipeline.replay.clients.uneven_share import uneven_shares
 from dispatch_audit.pipeline.replay.membership.stays import Stay
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import position
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 _SENT_MIN: Final = 3
 _TIMES_LONGER: Final = 2
@@ -28,6 +29,13 @@ _HELD_MIN_US: Final = 100_000
 _LEAVES_MIN: Final = 5
 _SHORT_US: Final = 5_000_000
 _SHOWN_MAX: Final = 1_000
+_HANGS: Final = FindingVerdict(
+    "info",
+    because=(
+        "its application hangs, is slow, or does not acknowledge; it gets nothing once its receiver queue is full, and "
+        "keys that move away from it wait for it"
+    ),
+)
 
 
 def client_findings(context: FindingContext) -> list[RuleFindings]:
@@ -90,24 +98,16 @@ def _silent(entries: Any, held: list[int], now_us: int, context: FindingContext)
     names, ledger, number = context.names, int(first["ledger"]), int(first["entry"])
     receiver, at = names.spoken(int(first["holder"])), position(ledger, number)
     longest_s = (now_us - int(entries["sent_ts"][held].min())) / 1e6
-    return JudgedFinding(
-        severity="info",
-        seq=int(first["sent_seq"]),
-        ts_us=int(first["sent_ts"]),
-        explanation=FindingText(
-            what=f"{receiver} never acknowledged anything: it holds {count(len(held), 'entry', 'entries')}, "
-            f"{at} and later ones, for up to {longest_s:.3f} s",
-            why=(
-                "its application hangs, is slow, or does not acknowledge; it gets nothing once its receiver queue is "
-                "full, and keys that move away from it wait for it",
-            ),
-            remedy="See what the application does with the first of them, and that it acknowledges every message.",
-        ),
-        evidence=[f"seq {names.seq(int(first['sent_seq']))}: {at} dispatched to {receiver}"],
+    return context.finding(
+        TracePoint(int(first["sent_seq"]), int(first["sent_ts"])),
+        f"{receiver} never acknowledged anything: it holds {count(len(held), 'entry', 'entries')}, {at} and later "
+        f"ones, for up to {longest_s:.3f} s",
+        _HANGS,
+        [f"seq {names.seq(int(first['sent_seq']))}: {at} dispatched to {receiver}"],
+        remedy="See what the application does with the first of them, and that it acknowledges every message.",
+        consumer=int(first["holder"]),
         ledger_id=ledger,
         entry_id=number,
-        consumer=names.number(int(first["holder"])),
-        consumer_name=names.name(int(first["holder"])),
         detail={"held": len(held)},
     )
 
@@ -137,17 +137,16 @@ def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
         remedy = "See in the log of the client what became of it: mark-delete stays in front of it."
         if times > 1:
             what = what.replace("once", f"{times} times")
-    return JudgedFinding(
-        severity="info",
-        seq=seq,
-        ts_us=int(entry["sent_ts"]),
-        explanation=FindingText(what=what, why=(why,), remedy=remedy),
-        evidence=[f"seq {names.seq(seq)}: {at} dispatched to {receiver}"],
+    return context.finding(
+        TracePoint(seq, int(entry["sent_ts"])),
+        what,
+        FindingVerdict("info", because=why),
+        [f"seq {names.seq(seq)}: {at} dispatched to {receiver}"],
+        remedy=remedy,
+        consumer=sent_to,
         key_id=int(entry["key_id"]) if int(entry["key_id"]) != UNKNOWN else None,
         ledger_id=ledger,
         entry_id=number,
-        consumer=names.number(sent_to),
-        consumer_name=names.name(sent_to),
         detail={"times_sent": times},
     )
 
@@ -219,12 +218,7 @@ def _uneven(context: FindingContext) -> Iterator[JudgedFinding]:
 
 
 def _of_consumer(stay: Stay, what: str, why: str, remedy: str, context: FindingContext) -> JudgedFinding:
-    names, row = context.names, stay.row
-    return JudgedFinding(
-        severity="info",
-        seq=row.seq,
-        ts_us=row.ts_us,
-        explanation=FindingText(what=what, why=(why,), remedy=remedy),
-        evidence=[f"seq {names.seq(row.seq)}: {row.name} joins"],
-        consumer_name=row.name,
-    )
+    row = stay.row
+    evidence = [f"seq {context.names.seq(row.seq)}: {row.name} joins"]
+    verdict = FindingVerdict("info", because=why)
+    return context.finding(row, what, verdict, evidence, remedy=remedy, consumer_name=row.name)

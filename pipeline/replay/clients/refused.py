@@ -4,17 +4,36 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.clients.policy import ONE_POLICY, policy_of, spoken
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 # Answers of a broker that the client is to ask again, or another broker: it does so by itself.
 _ASK_AGAIN: Final = frozenset({"ServiceNotReady", "MetadataError", "TopicNotFound", "TooManyRequests"})
 # In "Subscription reached max consumers limit", or "Topic reached ..." [recorded with 3.0.7 and 4.2.4].
 _LIMIT: Final = "max consumers limit"
 _NAMED_MAX: Final = 3
+
+Policy = tuple[bool, bool]
+"""Whether the mode is STICKY, and whether delivery out of order is allowed."""
+
+ONE_POLICY: Final = "Give all consumers of a subscription one KeySharedPolicy, or a subscription each."
+"""What helps where consumers of a subscription ask for different ones."""
+
+
+def policy_of(join: MembershipEvent) -> Policy:
+    """What a join asks for."""
+    return join.sticky, join.out_of_order
+
+
+def spoken(policy: Policy) -> str:
+    """A policy in words."""
+    sticky, out_of_order = policy
+    return (
+        f"{'STICKY' if sticky else 'AUTO_SPLIT'}, out-of-order delivery {'allowed' if out_of_order else 'not allowed'}"
+    )
 
 
 def refused_joins(context: FindingContext) -> list[JudgedFinding]:
@@ -26,17 +45,13 @@ def refused_joins(context: FindingContext) -> list[JudgedFinding]:
 def _finding(row: MembershipEvent, times: int, context: FindingContext) -> JudgedFinding:
     answer = ": ".join(filter(None, (row.reason, row.error)))
     why, remedy = _why(row, [stay for stay in context.stays.values() if _is_there(stay, row.seq)])
-    return JudgedFinding(
-        severity="info",
-        seq=row.seq,
-        ts_us=row.ts_us,
-        explanation=FindingText(
-            what=f"the join of {row.name or 'a consumer without a name'} was refused {count(times, 'time')}"
-            f"{f', by {answer}' if answer else ''}",
-            why=(why,),
-            remedy=remedy,
-        ),
-        evidence=[f"seq {context.names.seq(row.seq)}: {row.name} asks to join and is refused"],
+    return context.finding(
+        row,
+        f"the join of {row.name or 'a consumer without a name'} was refused {count(times, 'time')}"
+        f"{f', by {answer}' if answer else ''}",
+        FindingVerdict("info", because=why),
+        [f"seq {context.names.seq(row.seq)}: {row.name} asks to join and is refused"],
+        remedy=remedy,
         consumer_name=row.name,
         detail={"times": times, "reason": row.reason},
     )

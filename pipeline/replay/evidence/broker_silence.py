@@ -8,6 +8,7 @@ recorder may take no others.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -30,29 +31,21 @@ _KEPT_MAX: Final = 256
 
 
 @checkpointed("broker_silence")
+@dataclass(eq=False, slots=True)
 class BrokerSilence:
     """The last `_KEPT_MAX` silences so far."""
 
-    __slots__ = ("_changed", "_distances", "_last_us", "_silences", "_snapshot", "_times")
-
-    def __init__(self) -> None:
-        self._last_us: int | None = None
-        # Seq and time of the last snapshot; whether the members may have changed since.
-        self._snapshot: tuple[int, int] | None = None
-        self._changed = False
-        # The times of snapshots by the timer, and their distances from the snapshots before them.
-        self._times: list[int] = []
-        self._distances: list[int] = []
-        self._silences: list[tuple[int, int]] = []
+    _last_us: int | None = None
+    # Seq and time of the last snapshot; whether the members may have changed since.
+    _snapshot: tuple[int, int] | None = None
+    _changed: bool = False
+    # The times of snapshots by the timer, and their distances from the snapshots before them.
+    _times: list[int] = field(default_factory=list)
+    _distances: list[int] = field(default_factory=list)
+    _silences: list[tuple[int, int]] = field(default_factory=list)
 
     def note(self, ts_us: Ints, snapshots: Sequence[StatsRow], changes: Sequence[MembershipEvent]) -> None:
-        """Takes the next rows.
-
-        Args:
-            ts_us: their times in microseconds, in the order of seq; at least one.
-            snapshots: the snapshots among them, in the order of seq.
-            changes: the joins, leaves and resets among them, in the order of seq.
-        """
+        """Takes the next rows by seq: their times, at least one, and the snapshots and changes among them."""
         since = np.maximum.accumulate(np.append(ts_us[0] if self._last_us is None else self._last_us, ts_us))
         self._last_us = int(since[-1])
         self._note_timer(snapshots, [change.seq for change in changes])

@@ -4,6 +4,8 @@ Rows of one recorder are numbered in the order in which they were written. A thr
 moment before others take theirs: in 83 recordings no row was more than 0.2 s behind the latest before it.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -12,20 +14,14 @@ from dispatch_audit.pipeline.replay.state.records import Ints
 
 
 @checkpointed("clock")
+@dataclass(eq=False, slots=True)
 class Clock:
-    """The latest time so far, and where rows were earlier than that.
+    """The latest time so far, and where rows were earlier than that."""
 
-    Attributes:
-        back_from_seq: the first row that is `CLOCK_BACK_US` or more behind a row before it; None: there is none.
-        back_us: how far rows were behind at most, from there on.
-    """
-
-    __slots__ = ("_latest_us", "back_from_seq", "back_us")
-
-    def __init__(self) -> None:
-        self._latest_us = 0
-        self.back_from_seq: int | None = None
-        self.back_us = 0
+    # The first row that is `CLOCK_BACK_US` or more behind a row before it; None: there is none.
+    back_from_seq: int | None = None
+    back_us: int = 0  # how far rows were behind at most, from there on
+    _latest_us: int = 0
 
     def note(self, seq: Ints, ts_us: Ints) -> None:
         """Takes the next rows in the order of seq, at least one; times are microseconds."""

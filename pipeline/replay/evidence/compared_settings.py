@@ -4,6 +4,7 @@ A contradiction is noted once for each setting of a subscription. Rule `settings
 notes it says in `judged` what is judged differently from then on, and does so.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -13,40 +14,25 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 
 @checkpointed("contradiction")
 class Contradiction(NamedTuple):
-    """A claim that the broker contradicts.
+    """A claim that the broker contradicts."""
 
-    Attributes:
-        claim: the setting as the trace or a row has it, or the default of the release.
-        shown: what the broker shows, as a clause with a subject and a verb.
-        value: the broker's value, as a sentence names it; empty: another one, which is not known.
-        at: the row that completes the evidence.
-        evidence: seq and text of the rows that show it, oldest first; never none.
-        judged: what is judged differently from then on, as a clause.
-    """
-
-    claim: Setting
-    shown: str
-    value: str
-    at: TracePoint
-    evidence: tuple[tuple[int, str], ...]
-    judged: str
+    claim: Setting  # the setting as the trace or a row has it, or the default of the release
+    shown: str  # what the broker shows, as a clause with a subject and a verb
+    value: str  # the broker's value, as a sentence names it; empty: another one, which is not known
+    at: TracePoint  # the row that completes the evidence
+    evidence: tuple[tuple[int, str], ...]  # seq and text of the rows that show it, oldest first; never none
+    judged: str  # what is judged differently from then on, as a clause
 
 
 @checkpointed("compared_settings")
+@dataclass(eq=False, slots=True)
 class ComparedSettings:
-    """The settings of one subscription that were compared with what the broker shows.
+    """The settings of one subscription that were compared with what the broker shows."""
 
-    Attributes:
-        checked: how many were compared for the first time since the last report.
-        found: the contradictions, by the name of the setting, in the order of the trace.
-    """
-
-    __slots__ = ("_compared", "checked", "found")
-
-    def __init__(self) -> None:
-        self.checked = 0
-        self.found: dict[str, Contradiction] = {}
-        self._compared: set[str] = set()
+    checked: int = 0  # how many were compared for the first time since the last report
+    # The contradictions, by the name of the setting, in the order of the trace.
+    found: dict[str, Contradiction] = field(default_factory=dict)
+    _compared: set[str] = field(default_factory=set)
 
     def compared(self, setting: str) -> None:
         """Notes that a setting was compared."""

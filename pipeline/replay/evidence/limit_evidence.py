@@ -4,6 +4,7 @@ Rules count how often a limit is passed (`rules.limits_contradicted`). It follow
 contradicted limit are not provable, and one within the bracket of a change stands only if both values make it one.
 """
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -56,18 +57,15 @@ class _LimitRows(NamedTuple):
 
 
 @checkpointed("limit_evidence")
+@dataclass(eq=False, slots=True)
 class LimitEvidence:
     """What rows and snapshots say of the limits of one subscription."""
 
-    __slots__ = ("_changed", "_disputed", "_reported", "_since")
-
-    def __init__(self) -> None:
-        self._changed: list[_ChangedLimit] = []
-        # Where the limit is contradicted.
-        self._disputed: list[_LimitRows] = []
-        self._since = dict.fromkeys(LIMITED, -1)
-        # The most unacknowledged messages that a snapshot reports of one consumer, and its row.
-        self._reported: tuple[int, int] | None = None
+    _changed: list[_ChangedLimit] = field(default_factory=list)
+    _disputed: list[_LimitRows] = field(default_factory=list)  # where the limit is contradicted
+    _since: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LIMITED, -1))
+    # The most unacknowledged messages that a snapshot reports of one consumer, and its row.
+    _reported: tuple[int, int] | None = None
 
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
         """Puts the values of a row in force; a limit that it changes is judged anew."""

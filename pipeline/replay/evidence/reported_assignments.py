@@ -9,6 +9,7 @@ The two dispatchers report different values (contract 7): only that of recently 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
@@ -21,21 +22,14 @@ _KEPT_MAX: Final = 1_000
 
 @checkpointed("reported_assignment")
 class ReportedAssignment(NamedTuple):
-    """The assignment in one snapshot beside the one of the replay.
+    """The assignment in one snapshot beside the one of the replay."""
 
-    Attributes:
-        snapshot: the snapshot.
-        consumers: how many consumers it lists, each with its ranges.
-        differing: how many of them have other ranges in the replay.
-        of_other_dispatcher: whether it has values that only the other dispatcher reports.
-        determined: whether the rows determine the ranges of the replay. At the beginning of a trace that does not begin
-            with the first join, consumers that joined and left before may have changed them.
-    """
-
-    snapshot: Snapshot
-    consumers: int
-    differing: int
-    of_other_dispatcher: bool
+    snapshot: Snapshot  # the snapshot
+    consumers: int  # how many consumers it lists, each with its ranges
+    differing: int  # how many of them have other ranges in the replay
+    of_other_dispatcher: bool  # whether it has values that only the other dispatcher reports
+    # Whether the rows determine the ranges of the replay. At the beginning of a trace that does not begin with the
+    # first join, consumers that joined and left before may have changed them.
     determined: bool
 
     @property
@@ -45,30 +39,17 @@ class ReportedAssignment(NamedTuple):
 
 
 @checkpointed("reported_assignments")
+@dataclass(eq=False, slots=True)
 class ReportedAssignments:
-    """The first assignments that snapshots report, until one confirms the selector.
+    """The first assignments that snapshots report, until one confirms the selector."""
 
-    Attributes:
-        seen: in the order of the trace; none once the selector is confirmed.
-        confirmed: whether a snapshot has shown the selector and the dispatcher of the replay.
-    """
-
-    __slots__ = ("_drains", "confirmed", "seen")
-
-    def __init__(self, drains: bool) -> None:
-        """Starts in front of the first snapshot of a broker with the draining dispatcher, or with the other one."""
-        self._drains = drains
-        self.seen: list[ReportedAssignment] = []
-        self.confirmed = False
+    _drains: bool
+    # In the order of the trace; none once the selector is confirmed.
+    seen: list[ReportedAssignment] = field(default_factory=list)
+    confirmed: bool = False  # whether a snapshot has shown the selector and the dispatcher of the replay
 
     def note(self, snapshot: Snapshot, in_force: Sequence[RangesByConsumer], determined: bool) -> None:
-        """Takes the next snapshot.
-
-        Args:
-            snapshot: the snapshot.
-            in_force: the ranges of the replay at both sides of its bracket.
-            determined: whether the rows determine these.
-        """
+        """Takes the next snapshot, the ranges of the replay on both sides of it, and whether rows determine these."""
         if self.confirmed or len(self.seen) >= _KEPT_MAX:
             return
         reported = {consumer.consumer: consumer.ranges for consumer in snapshot.consumers if consumer.ranges}

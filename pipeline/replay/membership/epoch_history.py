@@ -36,21 +36,13 @@ class PlacedEpoch(NamedTuple):
 @checkpointed("epoch_history")
 @dataclass(eq=False, slots=True)
 class EpochHistory:
-    """The epochs so far, of every selector that the subscription has had.
+    """The epochs so far, of every selector that the subscription has had."""
 
-    Attributes:
-        began: the point at which each epoch began, by its number.
-        changes: the change that began each, in words.
-        in_force: the present epoch; None before the first.
-        known_since: the seq from which on all consumers are known; None: they are not known yet.
-        shares: the share of the hashes that each consumer owned.
-    """
-
-    known_since: int | None
-    began: list[TracePoint] = field(default_factory=list)
-    changes: list[str] = field(default_factory=list)
-    in_force: Epoch | None = None
-    shares: HashShares = field(default_factory=HashShares)
+    known_since: int | None  # the seq from which on all consumers are known; None: they are not known yet
+    began: list[TracePoint] = field(default_factory=list)  # the point at which each epoch began, by its number
+    changes: list[str] = field(default_factory=list)  # the change that began each, in words
+    in_force: Epoch | None = None  # the present epoch; None before the first
+    shares: HashShares = field(default_factory=HashShares)  # the share of the hashes that each consumer owned
     _shared_us: int = 0
     _opened: deque[OpenedEpoch | None] = field(default_factory=deque)
     _closed: list[Epoch] = field(default_factory=list)

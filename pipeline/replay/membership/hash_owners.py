@@ -29,22 +29,16 @@ from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
 
 @checkpointed("hash_owners")
 class HashOwners:
-    """The assignment of one subscription over time, as far as the trace shows it.
-
-    Attributes:
-        epochs: which assignment was in force between which rows.
-        doubts: the hashes whose owners are open, and between which rows.
-        undecided: the number of dispatches of such hashes.
-        unknown: whether the selector is another one than the trace claims, so that every owner is open.
-    """
+    """The assignment of one subscription over time, as far as the trace shows it."""
 
     __slots__ = ("_before_gap", "_certain_us", "_config", "_kind", "_log", "doubts", "epochs", "undecided", "unknown")
 
     def __init__(self, config: ReplayConfig) -> None:
+        # Which assignment was in force between which rows.
         self.epochs = EpochHistory(known_since=0 if config.complete_from_start else None)
-        self.doubts = UndecidedRanges()
-        self.undecided = 0
-        self.unknown = False
+        self.doubts = UndecidedRanges()  # the hashes whose owners are open, and between which rows
+        self.undecided = 0  # the number of dispatches of such hashes
+        self.unknown = False  # whether the selector is another one than the trace claims, so that every owner is open
         self._config = config
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
@@ -88,10 +82,7 @@ class HashOwners:
     def enter(self, burst: Burst, seqs: Sequence[int], bounds: Sequence[Bounds]) -> Ordered:
         """Adds changes to the assignment, and returns them in a possible order; their points are located later.
 
-        Args:
-            burst: the changes.
-            seqs: of the row of each.
-            bounds: the seqs between which each took effect.
+        Of each change there is the seq of its row, and the seqs between which it took effect.
         """
         log, changes = self._log, burst.changes
         resolved = log.resolve(burst, self._config.orders.assignments_max)
@@ -151,11 +142,6 @@ class HashOwners:
 
     def look(self, events: Events, hashes: Ints, recorded_late: bool) -> steps.EpochBegins | None:
         """Counts dispatches of hashes whose owners are open, and learns owners from rows under the assignment in force.
-
-        Args:
-            events: the rows.
-            hashes: the sticky hash of each, -1 where it has none.
-            recorded_late: only ends of dispatches were recorded, so some were decided before.
 
         Returns:
             The assignment in force if the rows correct it, otherwise None.

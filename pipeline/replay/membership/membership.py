@@ -6,6 +6,7 @@ rows held back depends on how long a broker takes for a membership change, not o
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
@@ -16,9 +17,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
-from dispatch_audit.pipeline.replay.membership.refused_joins import RefusedJoins
 from dispatch_audit.pipeline.replay.membership.shown_members import shown_members
-from dispatch_audit.pipeline.replay.membership.stays import Stay
+from dispatch_audit.pipeline.replay.membership.stays import RefusedJoins, Stay
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
@@ -32,38 +32,26 @@ from dispatch_audit.pipeline.replay.timeline.snapshot_views import View
 
 
 @checkpointed("membership")
+@dataclass(eq=False, slots=True, init=False)
 class Membership:
-    """Who was connected to one subscription, and who owned which hash.
+    """Who was connected to one subscription, and who owned which hash."""
 
-    Attributes:
-        owners: who owns which hash.
-        stays: the time for which each consumer was connected, by the trace's number.
-        refused_joins: the joins that the broker refused.
-        one_sided: the sides of rows that the recorder does not write.
-    """
-
-    __slots__ = (
-        "_changes",
-        "_config",
-        "_held",
-        "_holds_back",
-        "_planned",
-        "one_sided",
-        "owners",
-        "refused_joins",
-        "stays",
-    )
+    owners: HashOwners  # who owns which hash
+    stays: dict[int, Stay]  # the time for which each consumer was connected, by the trace's number
+    refused_joins: RefusedJoins  # the joins that the broker refused
+    one_sided: OneSidedRecording  # the sides of rows that the recorder does not write
+    _config: ReplayConfig
+    _held: HeldRows
+    _changes: OpenChanges
+    _planned: PlannedSteps
+    _holds_back: bool  # whether recently joined consumers get no new entries
 
     def __init__(self, config: ReplayConfig) -> None:
-        self.owners = HashOwners(config)
-        self.stays: dict[int, Stay] = {}
-        self.refused_joins = RefusedJoins()
-        self.one_sided = OneSidedRecording()
-        self._config = config
-        self._held = HeldRows()
+        self.owners, self.stays = HashOwners(config), {}
+        self.refused_joins, self.one_sided = RefusedJoins(), OneSidedRecording()
+        self._config, self._held, self._holds_back = config, HeldRows(), False
         self._changes = OpenChanges(self._held, config.skew_us, config.orders.rows_max)
         self._planned = PlannedSteps(self._held, self._changes, config.skew_us, config.complete_from_start)
-        self._holds_back = False  # whether recently joined consumers get no new entries
 
     @property
     def released(self) -> TracePoint:
@@ -83,9 +71,7 @@ class Membership:
     def push(self, part: Merged, snapshots: Sequence[Snapshot]) -> Iterator[steps.Step]:
         """Takes the next rows in the order of seq; yields the steps that are certain by now; read all of them.
 
-        Args:
-            part: the rows.
-            snapshots: the snapshots among them, with the ranges that they leave out.
+        `snapshots` are those among the rows, with the ranges that they leave out.
         """
         self._held.push(part.events, self.owners.hashes(part.events))
         for gap in part.gaps:

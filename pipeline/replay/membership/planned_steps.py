@@ -37,24 +37,19 @@ def _due(step: steps.Planned) -> tuple[int, bool]:
 
 @checkpointed("planned_steps")
 class PlannedSteps:
-    """The steps that are not due yet, in the order in which they will be.
-
-    Attributes:
-        held_us: for how long rows are held back at least, in microseconds.
-        joins_missing_from: from this row on joins may be missing.
-    """
+    """The steps that are not due yet, in the order in which they will be."""
 
     __slots__ = ("_changes", "_early", "_held", "_refused", "_skew_us", "_steps", "held_us", "joins_missing_from")
 
     def __init__(self, held: HeldRows, changes: OpenChanges, skew_us: int, complete_from_start: bool) -> None:
-        self.held_us = max(skew_us, SNAPSHOT_LATE_US)
+        self.held_us = max(skew_us, SNAPSHOT_LATE_US)  # for how long rows are held back at least, in microseconds
         self._held = held
         self._changes = changes
         self._skew_us = skew_us
         self._steps: list[steps.Planned] = []
         self._early: list[MembershipEvent] = []  # leaves of consumers whose joins may come within the skew
         self._refused: list[MembershipEvent] = []
-        self.joins_missing_from = NEVER if complete_from_start else -1
+        self.joins_missing_from = NEVER if complete_from_start else -1  # from this row on joins may be missing
 
     def take(self, seq: int, shown_by: Collection[int]) -> list[steps.Planned]:
         """Removes and returns the steps that are due up to and including the row `seq`.

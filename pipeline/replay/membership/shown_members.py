@@ -16,17 +16,11 @@ from dispatch_audit.pipeline.replay.timeline.snapshot_views import view_of
 
 
 class ShownMembers(NamedTuple):
-    """The consumers of a subscription at one moment.
+    """The consumers of a subscription at one moment."""
 
-    Attributes:
-        joined: those whose joins are missing, as `unseen_join` makes them.
-        gone: those whose leaves are missing.
-        reported: the ranges of all that are connected.
-    """
-
-    joined: list[MembershipEvent]
-    gone: list[int]
-    reported: ReportedRanges
+    joined: list[MembershipEvent]  # those whose joins are missing, as `unseen_join` makes them
+    gone: list[int]  # those whose leaves are missing
+    reported: ReportedRanges  # the ranges of all that are connected
 
 
 def unseen_join(snapshot: Snapshot, consumer: ConsumerSnapshot) -> MembershipEvent:
@@ -49,13 +43,7 @@ def unseen_join(snapshot: Snapshot, consumer: ConsumerSnapshot) -> MembershipEve
 def shown_members(
     snapshot: Snapshot, at: TracePoint, connected: Collection[int], brackets: Brackets
 ) -> ShownMembers | None:
-    """The consumers and ranges that a snapshot shows.
-
-    Args:
-        snapshot: the snapshot.
-        at: the point before or at which it was taken.
-        connected: the consumers that have joined and not left, as far as rows show it.
-        brackets: the membership changes that rows show.
+    """The consumers and ranges that a snapshot shows; it was taken before or at a point.
 
     Returns:
         None if somebody joined or left while it was taken, if rows contradict it, or if it does not show all ranges and

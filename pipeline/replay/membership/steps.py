@@ -30,21 +30,13 @@ class RefusedChange(NamedTuple):
 
 
 class DispatcherOpened(NamedTuple):
-    """The first consumer of a dispatcher has decided how it works (contract 2, E16).
+    """The first consumer of a dispatcher has decided how it works (contract 2, E16)."""
 
-    Attributes:
-        keeps_order: whether the subscription promises order.
-        sticky: whether consumers declare their ranges.
-        drains: whether moved hashes drain (contract 3.1).
-        holds_back: whether recently joined consumers get no new entries (contract 6.1).
-        rehashed: whether keys have other hashes than before.
-    """
-
-    keeps_order: bool
-    sticky: bool
-    drains: bool
-    holds_back: bool
-    rehashed: bool
+    keeps_order: bool  # whether the subscription promises order
+    sticky: bool  # whether consumers declare their ranges
+    drains: bool  # whether moved hashes drain (contract 3.1)
+    holds_back: bool  # whether recently joined consumers get no new entries (contract 6.1)
+    rehashed: bool  # whether keys have other hashes than before
 
 
 @checkpointed("registered")
@@ -102,32 +94,20 @@ class RestartOver(NamedTuple):
 
 
 class EpochBegins(NamedTuple):
-    """Another assignment is in force, or the present one is corrected.
+    """Another assignment is in force, or the present one is corrected."""
 
-    Attributes:
-        opened: the epoch, and what it promises and serves.
-        at: the point from which on it is in force.
-        over_us: the time by which it certainly was, in microseconds; rows may be far apart.
-        over_seq: the row in front of which it certainly was; -1: at once.
-    """
-
-    opened: OpenedEpoch
-    at: TracePoint
-    over_us: int
-    over_seq: int = -1
+    opened: OpenedEpoch  # the epoch, and what it promises and serves
+    at: TracePoint  # the point from which on it is in force
+    over_us: int  # the time by which it certainly was, in microseconds; rows may be far apart
+    over_seq: int = -1  # the row in front of which it certainly was; -1: at once
 
 
 @checkpointed("mark_delete_moves")
 class MarkDeleteMoves(NamedTuple):
-    """An administrator moves mark-delete at about this row (E6).
+    """An administrator moves mark-delete at about this row (E6)."""
 
-    Attributes:
-        at: the row.
-        over: whether it has moved for certain; else it moves here or later.
-    """
-
-    at: TracePoint
-    over: bool
+    at: TracePoint  # the row
+    over: bool  # whether it has moved for certain; else it moves here or later
 
 
 @checkpointed("gap_begins")

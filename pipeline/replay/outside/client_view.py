@@ -62,26 +62,18 @@ class ClientView:
     """Follows the rows of one subscription in one client.
 
     Its memory grows with the open messages, the different keys of each consumer, and a bit for each entry.
-
-    Attributes:
-        open_max: the most messages that may be open at one time.
-        out_of_order: receives after a later entry of their key at the same consumer.
-        two_holders: receives while another consumer had not settled an entry of their key.
-        names: the names of the consumers, by their numbers.
-        ordered: whether no consumer has allowed out-of-order delivery (E5).
-        compared: the number of receives whose order was checked.
-        checked: the number of receives that were compared with other consumers.
-        unkeyed: the number of receives without a key.
     """
 
-    open_max: int
+    open_max: int  # the most messages that may be open at one time
+    # Receives after a later entry of their key at the same consumer.
     out_of_order: list[Pair] = field(default_factory=list)
+    # Receives while another consumer had not settled an entry of their key.
     two_holders: list[Pair] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
-    ordered: bool = True
-    compared: int = 0
-    checked: int = 0
-    unkeyed: int = 0
+    names: dict[int, str] = field(default_factory=dict)  # the names of the consumers, by their numbers
+    ordered: bool = True  # whether no consumer has allowed out-of-order delivery (E5)
+    compared: int = 0  # the number of receives whose order was checked
+    checked: int = 0  # the number of receives that were compared with other consumers
+    unkeyed: int = 0  # the number of receives without a key
     _seen: dict[int, _EntrySet] = field(default_factory=dict)
     _newest: dict[tuple[int, Key], Receive] = field(default_factory=dict)
     _open: dict[Key, dict[Position, Receive]] = field(default_factory=dict)

@@ -37,12 +37,10 @@ _FIRST_WITH_PHASE = _EVENTS.index("dispatch")
 
 
 def encoded_events(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> Events:
-    """One event for each row; rows with several positions or ack sets are expanded later (`with_positions`).
+    """One event for each checked row; rows with several positions or ack sets are expanded later (`with_positions`).
 
-    Args:
-        batch: checked rows.
-        profile: what stands in for the key of a keyless message.
-        digested: whether keys are digests, so that their hashes are recorded beside them.
+    The profile says what stands in for the key of a keyless message. If keys are digests (`digested`), their hashes are
+    recorded beside them.
     """
     size = batch.num_rows
     event = places(batch.column("event"), _EVENTS)

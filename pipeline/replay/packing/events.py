@@ -57,39 +57,28 @@ def among(*codes: Code) -> NDArray[np.bool_]:
 
 @checkpointed("events")
 class Events(NamedTuple):
-    """Columns of equal length, in the order of `seq`.
+    """Columns of equal length, in the order of `seq`."""
 
-    Attributes:
-        code: a `Code`.
-        part: 0, 1, 2, ... for the rows made of one row of the trace.
-        seq: the recorder's number of the row.
-        ts_us: wall clock of the broker, microseconds since 1970 UTC.
-        ledger: ledger of the position; -1 where there is none.
-        entry: entry of the position; -1 where there is none.
-        consumer: the trace's number of the consumer; -1 where there is none.
-        murmur: 31-bit murmur value of the sticky key; -1 where the row has none; -2 - h where the row has a digest of
-            the key and its sticky hash h.
-        key_id: 64 bits of the key's other hash.
-        value: for a publish or dispatch the messages in the entry; for a flow the permits; for a partial ack one word
-            of its ack set.
-        word: for a partial ack the index of that word; for a dispatch the redelivery count, -1 where it is not
-            recorded; for a delayed publish the time from the row to `deliver_at_ms`, in milliseconds (`NEVER_DUE`: as
-            long as a word reaches, or longer); 0 elsewhere.
-        words_left: for a partial ack the number of words of the same ack set that follow; 0 elsewhere. In a transaction
-            -1 minus that number, for a publish and for each ack.
-    """
-
-    code: Column
-    part: Column
-    seq: Column
-    ts_us: Column
-    ledger: Column
-    entry: Column
-    consumer: Column
+    code: Column  # a `Code`
+    part: Column  # 0, 1, 2, ... for the rows made of one row of the trace.
+    seq: Column  # the recorder's number of the row
+    ts_us: Column  # wall clock of the broker, microseconds since 1970 UTC
+    ledger: Column  # ledger of the position; -1 where there is none
+    entry: Column  # entry of the position; -1 where there is none
+    consumer: Column  # the trace's number of the consumer; -1 where there is none
+    # 31-bit murmur value of the sticky key; -1 where the row has none; -2 - h where the row has a digest of the key and
+    # its sticky hash h.
     murmur: Column
-    key_id: Column
+    key_id: Column  # 64 bits of the key's other hash
+    # For a publish or dispatch the messages in the entry; for a flow the permits; for a partial ack one word of its ack
+    # set.
     value: Column
+    # For a partial ack the index of that word; for a dispatch the redelivery count, -1 where it is not recorded; for a
+    # delayed publish the time from the row to `deliver_at_ms`, in milliseconds (`NEVER_DUE`: as long as a word reaches,
+    # or longer); 0 elsewhere.
     word: Column
+    # For a partial ack the number of words of the same ack set that follow; 0 elsewhere. In a transaction -1 minus that
+    # number, for a publish and for each ack.
     words_left: Column
 
     def rows(self, start: int, stop: int) -> "Events":

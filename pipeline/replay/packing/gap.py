@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
-from dispatch_audit.pipeline.replay.packing.refused import Refused, repeated_row
+from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused, repeated_row
 
 # Bits of `Events.word`.
 _MEMBERS_LOST: Final = 1
@@ -37,21 +37,13 @@ _KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats", "settings", "heartbeat", "
 
 @checkpointed("gap")
 class Gap(NamedTuple):
-    """An interval of seq in which rows of one subscription, or publishes of its topic, may be missing.
+    """An interval of seq in which rows of one subscription, or publishes of its topic, may be missing."""
 
-    Attributes:
-        seq: the first row lost.
-        until_seq: the last row lost.
-        ts_us: the time of the first row lost.
-        dropped: the number of rows lost.
-        lost: what was lost, as bits.
-    """
-
-    seq: int
-    until_seq: int
-    ts_us: int
-    dropped: int
-    lost: int
+    seq: int  # the first row lost
+    until_seq: int  # the last row lost
+    ts_us: int  # the time of the first row lost
+    dropped: int  # the number of rows lost
+    lost: int  # what was lost, as bits
 
     @property
     def loses_members(self) -> bool:

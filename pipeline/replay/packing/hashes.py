@@ -2,7 +2,7 @@
 
 The selector of a subscription decides which hash a key has, and a batch does not show it: a topic may have several
 subscriptions. So a row belongs to a sample if any selector of the release gives its key a hash of the sample; the
-replay leaves out what its own selector gives none (`subscription.step_loop`). The end of a dispatch names a position
+replay leaves out what its own selector gives none (`rows_of_sample`). The end of a dispatch names a position
 only, and goes if the batch names the key of that entry. Acknowledgements and redeliveries stay: the replay does not
 apply them to entries that it does not have.
 """
@@ -65,3 +65,21 @@ def _entries(batch: pa.RecordBatch, events: Events) -> NDArray[np.int64]:
     ledgers, ledger = np.unique(events.ledger, return_inverse=True)
     entries, entry = np.unique(events.entry, return_inverse=True)
     return (topic * ledgers.size + ledger) * entries.size + entry
+
+
+def rows_of_sample(events: Events, hashes: Int64Array, sample: HashSample, *, known: bool) -> NDArray[np.intp]:
+    """The indexes of the rows that are not of a hash outside of the sample.
+
+    Args:
+        events: (n) the rows.
+        hashes: (n) the sticky hash of each, -1 where it has none.
+        sample: the hashes whose rows are replayed.
+        known: whether rows before these show if the recorder writes decisions to dispatch or only their ends.
+    """
+    outside = _WITH_KEY[events.code] & (hashes >= 0)
+    outside[outside] = ~sample.has(hashes[outside])
+    if not known:
+        # Ends without a key in front of the first start are of entries of other hashes.
+        nameless = (events.code == Code.DISPATCH_END) & (hashes < 0)
+        outside |= nameless & ~np.logical_or.accumulate((events.code == Code.DISPATCH_START) & ~outside)
+    return np.flatnonzero(~outside)

@@ -21,17 +21,11 @@ _HEAD: Final = Struct(f"={1 + 2 * len(DTYPES)}q")
 
 
 class NarrowColumn(NamedTuple):
-    """A column of `Events`.
+    """A column of `Events`."""
 
-    Attributes:
-        lowest: a lower bound of the values.
-        highest: an upper bound of the values.
-        distances: of the values from `base`, unsigned, or the values themselves if these need 8 bytes; None: all are
-            equal.
-    """
-
-    lowest: int
-    highest: int
+    lowest: int  # a lower bound of the values
+    highest: int  # an upper bound of the values
+    # Of the values from `base`, unsigned, or the values themselves if these need 8 bytes; None: all are equal.
     distances: NDArray[np.integer[Any]] | None
 
     @property
@@ -63,15 +57,10 @@ class NarrowColumn(NamedTuple):
 
 
 class NarrowEvents(NamedTuple):
-    """Rows with the columns of `Events`.
+    """Rows with the columns of `Events`."""
 
-    Attributes:
-        rows: their number.
-        columns: in the order of `Events`.
-    """
-
-    rows: int
-    columns: tuple[NarrowColumn, ...]
+    rows: int  # their number
+    columns: tuple[NarrowColumn, ...]  # in the order of `Events`
 
     @property
     def first_seq(self) -> int:
@@ -120,12 +109,7 @@ def narrow(events: Events) -> NarrowEvents:
 
 
 def narrow_parts(events: Events, starts: NDArray[np.intp]) -> list[NarrowEvents]:
-    """The rows from each start up to the next one; the bounds of all parts are found at once.
-
-    Args:
-        events: at least one.
-        starts: ascending, the first is 0.
-    """
+    """The rows, at least one, from each start up to the next; the first start is 0. All bounds are found at once."""
     stops = np.append(starts[1:], events.seq.size).tolist()
     bounds = [(np.minimum.reduceat(c, starts).tolist(), np.maximum.reduceat(c, starts).tolist()) for c in events]
     return [

@@ -108,13 +108,8 @@ def pack(
     """The packed batches of one batch: for each recorder at least one for each subscription that has rows in it.
 
     They are cut at fixed seqs, so that however the rows are spread over batches, those of one subscription that have to
-    be held side by side are bounded by the distance of two cuts and not by the length of the trace.
-
-    Args:
-        batch: validated rows with `COLUMNS`, in any order; texts may be dictionary-encoded.
-        profile: what stands in for the key of a keyless message.
-        digested: whether keys are digests, so that their hashes are recorded beside them.
-        sample: the hashes whose rows are packed.
+    be held side by side are bounded by the distance of two cuts and not by the length of the trace. Rows have `COLUMNS`
+    and come in any order; texts may be dictionary-encoded.
     """
     if batch.num_rows == 0:
         return []

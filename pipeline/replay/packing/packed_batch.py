@@ -20,8 +20,7 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap, apart, of_topics
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow, together
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
-from dispatch_audit.pipeline.replay.packing.refused import Refused
-from dispatch_audit.pipeline.replay.packing.repeated_rows import once, settings_once
+from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused, once, settings_once
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.signs.recorder_row import RecorderRow
@@ -45,25 +44,17 @@ class PackedBatch(NamedTuple):
 
     Rows that hold for everything that a recorder wrote have the topic `ANY_TOPIC`: gaps, settings, and what it says of
     itself.
-
-    Attributes:
-        topic: the topic of the rows.
-        subscription: their subscription; None: they are publishes, or rows beside the entries, and belong to all
-            subscriptions of the topic.
-        broker: the recorder of the rows; None: they name none.
-        shared: whether rows that belong to all subscriptions of the topic are among them.
-        events: the rows; never none.
-        details: of the rows among them that have any, in any order.
-        published: what the publishes among them show of their producers.
     """
 
-    topic: str
+    topic: str  # the topic of the rows
+    # Their subscription; None: they are publishes, or rows beside the entries, and belong to all subscriptions of the
+    # topic.
     subscription: str | None
-    broker: str | None
-    shared: bool
-    events: NarrowEvents
-    details: tuple[Detail, ...] = ()
-    published: Published = NOTHING
+    broker: str | None  # the recorder of the rows; None: they name none
+    shared: bool  # whether rows that belong to all subscriptions of the topic are among them
+    events: NarrowEvents  # the rows; never none
+    details: tuple[Detail, ...] = ()  # of the rows among them that have any, in any order
+    published: Published = NOTHING  # what the publishes among them show of their producers
 
     @property
     def first_seq(self) -> int:
@@ -76,27 +67,16 @@ class PackedBatch(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Rows of several packed batches in the order of seq.
+    """Rows of several packed batches in the order of seq."""
 
-    Attributes:
-        events: the rows.
-        membership: the details of the joins, leaves and resets among them.
-        snapshots: those of the snapshots among them.
-        gaps: the gaps, which are not among the events.
-        settings: the rows `settings`, which are not among the events either.
-        of_recorder: what recorders say of themselves, which is not among the events either.
-        repeated: rows left out because the same row was there before.
-        contradicted: rows left out because another row of the same seq has other content.
-    """
-
-    events: Events
-    membership: list[MembershipEvent]
-    snapshots: list[StatsRow]
-    gaps: list[Gap]
-    settings: list[SettingsRow]
-    of_recorder: list[RecorderRow]
-    repeated: list[Refused]
-    contradicted: list[Refused]
+    events: Events  # the rows
+    membership: list[MembershipEvent]  # the details of the joins, leaves and resets among them
+    snapshots: list[StatsRow]  # those of the snapshots among them
+    gaps: list[Gap]  # the gaps, which are not among the events
+    settings: list[SettingsRow]  # the rows `settings`, which are not among the events either
+    of_recorder: list[RecorderRow]  # what recorders say of themselves, which is not among the events either
+    repeated: list[Refused]  # rows left out because the same row was there before
+    contradicted: list[Refused]  # rows left out because another row of the same seq has other content
 
 
 def rows_for(subscription: str, packed: PackedBatch) -> PackedBatch | None:
@@ -125,11 +105,9 @@ def of_each_topic(packed: PackedBatch, topics: Iterable[str]) -> Iterator[Packed
 
 
 def merged(batches: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[Merged]:
-    """The rows of one group in the order of seq, as soon as they are complete and some have gathered.
+    """The rows of one group in the order of seq, as soon as they are complete and at least `rows_min` have gathered.
 
-    Args:
-        batches: of one group, ordered by `first_seq`.
-        rows_min: how many rows to collect before they are passed on.
+    Batches are ordered by `first_seq`.
     """
     waiting: list[NarrowEvents] = []
     details: list[Detail] = []

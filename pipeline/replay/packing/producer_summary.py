@@ -5,6 +5,7 @@ packed batch has a small summary instead, and the summaries of a group are added
 producer name, of which a topic has few at one time.
 """
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,33 +26,20 @@ _KEYS_MAX = 10
 
 @checkpointed("sent")
 class SentByProducer(NamedTuple):
-    """What one producer sent, as far as one packed batch shows, or all so far.
+    """What one producer sent, as far as one packed batch shows, or all so far."""
 
-    Attributes:
-        producer: its name; None: it has none.
-        entries: published, each batch one.
-        messages: in them.
-        batches: entries of more than one message.
-        batches_inspected: those whose keys are recorded.
-        mixed_batches: those with more than one key; no key counts as a key too.
-        keyless: entries without a key.
-        chunked: entries with the sequence id of the producer's entry before.
-        first: seq and sequence id (None: not recorded) of the first entry.
-        last: seq and sequence id of the last entry.
-        late_us: the least time from the producer's stamp on an entry to its row, by their two clocks; None: not known,
-            or not needed, because the rows name no recorder.
-    """
-
-    producer: str | None
-    entries: int
-    messages: int
-    batches: int
-    batches_inspected: int
-    mixed_batches: int
-    keyless: int
-    chunked: int
-    first: tuple[int, int | None]
-    last: tuple[int, int | None]
+    producer: str | None  # its name; None: it has none
+    entries: int  # published, each batch one
+    messages: int  # in them
+    batches: int  # entries of more than one message
+    batches_inspected: int  # those whose keys are recorded
+    mixed_batches: int  # those with more than one key; no key counts as a key too
+    keyless: int  # entries without a key
+    chunked: int  # entries with the sequence id of the producer's entry before
+    first: tuple[int, int | None]  # seq and sequence id (None: not recorded) of the first entry
+    last: tuple[int, int | None]  # seq and sequence id of the last entry
+    # The least time from the producer's stamp on an entry to its row, by their two clocks; None: not known, or not
+    # needed, because the rows name no recorder.
     late_us: int | None = None
 
     def followed_by(self, other: "SentByProducer") -> "SentByProducer":
@@ -65,42 +53,60 @@ class SentByProducer(NamedTuple):
 
 @checkpointed("mixed_batch")
 class MixedBatch(NamedTuple):
-    """A batch of messages with several keys.
+    """A batch of messages with several keys."""
 
-    Attributes:
-        seq: the row of its publish.
-        ts_us: the time of that row.
-        ledger: the ledger of the batch.
-        entry: its entry id.
-        producer: name of the producer; None: it has none.
-        messages: in the batch.
-        keys: some of them, each once, in the order of the messages; None: messages without a key.
-        keys_total: how many different ones there are.
-    """
-
-    seq: int
-    ts_us: int
-    ledger: int
-    entry: int
-    producer: str | None
-    messages: int
-    keys: tuple[str | None, ...]
-    keys_total: int
+    seq: int  # the row of its publish
+    ts_us: int  # the time of that row
+    ledger: int  # the ledger of the batch
+    entry: int  # its entry id
+    producer: str | None  # name of the producer; None: it has none
+    messages: int  # in the batch
+    keys: tuple[str | None, ...]  # some of them, each once, in the order of the messages; None: messages without a key
+    keys_total: int  # how many different ones there are
 
 
 class Published(NamedTuple):
-    """What a packed batch shows of the producers of its topic.
+    """What a packed batch shows of the producers of its topic."""
 
-    Attributes:
-        sent: a record for each producer.
-        mixed: the first batches of several keys, by seq.
-    """
-
-    sent: tuple[SentByProducer, ...]
-    mixed: tuple[MixedBatch, ...]
+    sent: tuple[SentByProducer, ...]  # a record for each producer
+    mixed: tuple[MixedBatch, ...]  # the first batches of several keys, by seq
 
 
 NOTHING: Final = Published((), ())
+
+
+@checkpointed("producers")
+@dataclass(eq=False, slots=True)
+class Producers:
+    """The producers of one subscription's topic, batch by batch.
+
+    A row that another packed batch repeats is counted once more here: repeated rows are dropped only where batches are
+    merged, and the summaries do not name their rows.
+    """
+
+    mixed: list[MixedBatch] = field(default_factory=list)  # the first batches of several keys
+    _parts: list[SentByProducer] = field(default_factory=list)
+
+    def add(self, published: Published) -> None:
+        """Adds the summary of another packed batch."""
+        self._parts += published.sent
+        if len(self._parts) > _PARTS_MAX:
+            self.all()
+        self.mixed = sorted([*self.mixed, *published.mixed], key=lambda b: b.seq)[:SHOWN_MAX]
+
+    def forget(self) -> None:
+        """Restarts the counts after the last entry of each producer, because a chunked message may continue there."""
+        self._parts = [SentByProducer(sent.producer, 0, 0, 0, 0, 0, 0, 0, sent.last, sent.last) for sent in self.all()]
+        self.mixed = []
+
+    def all(self) -> list[SentByProducer]:
+        """All producers, those with most entries first. Packed batches come in any order of time, so it sorts them."""
+        together: dict[str | None, SentByProducer] = {}
+        for part in sorted(self._parts, key=lambda sent: sent.first[0]):
+            before = together.get(part.producer)
+            together[part.producer] = part if before is None else before.followed_by(part)
+        self._parts = list(together.values())
+        return sorted(self._parts, key=lambda sent: (-sent.entries, sent.producer or ""))
 
 
 def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp]) -> dict[int, Published]:
@@ -203,3 +209,7 @@ def _mixed(row: dict[str, object]) -> MixedBatch:
     *about, recorded = row.values()
     keys = tuple(dict.fromkeys(recorded))  # type: ignore[call-overload]  # the schema of the trace says so
     return MixedBatch._make((*about, keys[:_KEYS_MAX], len(keys)))
+
+
+# The number of records that are kept before they are added up.
+_PARTS_MAX = 100_000

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
-from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, Refused, repeated_row
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
@@ -29,28 +29,42 @@ _Content = tuple[tuple[int, ...], ...]
 """The events of one row, each as its values of `_BY_TIME`."""
 
 
+UNKNOWN_CONSUMER: Final = "unknown_consumer"
+IMPOSSIBLE_TRANSITION: Final = "impossible_transition"
+DUPLICATE_SEQ: Final = "duplicate_seq"
+REPEATED_ROW: Final = "repeated_row"
+"""The only reason that is no fault of the trace: the row is used once."""
+
+
+@checkpointed("refused_row")
+class Refused(NamedTuple):
+    """A refused row, which does not change the state of the replay."""
+
+    seq: int  # the seq of the row
+    reason: str  # one of the codes above, which `dispatch_audit.pipeline.trace.reasons` explains
+    detail: str  # the contradiction as a clause; it lacks its subject where that is `consumer`
+    # The consumer that the clause is about, by the replay's number; None: the clause has its own subject.
+    consumer: int | None = None
+
+
+def repeated_row(seq: int) -> Refused:
+    """A row that is dropped because the same row was there before."""
+    return Refused(seq, REPEATED_ROW, "the log has the same row more than once")
+
+
 class Once(NamedTuple):
-    """Rows of which no two have the same seq.
+    """Rows of which no two have the same seq."""
 
-    Attributes:
-        events: the rows.
-        details: of the joins, leaves, resets and snapshots among them.
-        repeated: rows left out because the same row was there before.
-        contradicted: rows left out because another row of the same seq has other content.
-    """
-
-    events: NarrowEvents
-    details: list[_Detail]
-    repeated: list[Refused]
-    contradicted: list[Refused]
+    events: NarrowEvents  # the rows
+    details: list[_Detail]  # of the joins, leaves, resets and snapshots among them
+    repeated: list[Refused]  # rows left out because the same row was there before
+    contradicted: list[Refused]  # rows left out because another row of the same seq has other content
 
 
 def once(events: NarrowEvents, details: list[_Detail]) -> Once:
     """At most one row for each seq, and the rows left out.
 
-    Args:
-        events: in the order of seq; events made of one row are next to each other.
-        details: of the joins, leaves, resets and snapshots among them, in any order.
+    Events are in the order of seq, those made of one row next to each other; details of them in any order.
     """
     starts = np.flatnonzero(events.column("part") == 0)
     seq = events.column("seq")[starts]
@@ -82,12 +96,8 @@ def once(events: NarrowEvents, details: list[_Detail]) -> Once:
 def settings_once(rows: list[SettingsRow], seqs: Column) -> tuple[list[SettingsRow], list[Refused], list[Refused]]:
     """At most one row `settings` of each seq, in their order; the repetitions left out, and those that contradict.
 
-    One that has the seq of a row of another event is left out. Rows that are `aside`, or put in force again at the
-    beginning of a term, are all kept: they have the place of another row.
-
-    Args:
-        rows: in any order.
-        seqs: of the other rows, ascending.
+    One that has the seq of a row of another event (`seqs`, ascending) is left out. Rows that are `aside`, or put in
+    force again at the beginning of a term, are all kept: they have the place of another row.
     """
     used = sorted({row for row in rows if row.aside or not row.recorded})
     repeated: list[Refused] = []

@@ -127,18 +127,12 @@ def blank(code: Any, seqs: NDArray[np.int64], times: NDArray[np.int64]) -> Event
 
 
 class _Numbering:
-    """The numbers that the rows of one recorder of a topic get.
-
-    Attributes:
-        recorder: its index.
-        count: the number of recorders.
-        terms: its terms, in their order.
-    """
+    """The numbers that the rows of one recorder of a topic get."""
 
     def __init__(self, recorders: Recorders, recorder: int) -> None:
-        self.recorder = recorder
-        self.count = len(recorders.names)
-        self.terms = [term for term in recorders.terms if term.recorder == recorder]
+        self.recorder = recorder  # its index
+        self.count = len(recorders.names)  # the number of recorders
+        self.terms = [term for term in recorders.terms if term.recorder == recorder]  # its terms, in their order
         self._begins = [term.first_seq for term in self.terms]
 
     def term_of(self, seq: NDArray[Any]) -> NDArray[np.intp]:

@@ -50,33 +50,19 @@ class OwnershipSign(IntEnum):
 
 
 class Stretch(NamedTuple):
-    """Rows of one recorder, topic and kind that follow each other closely.
+    """Rows of one recorder, topic and kind that follow each other closely."""
 
-    Attributes:
-        topic: the topic of the rows.
-        broker: the name of the recorder, "" if it has none.
-        producer: of `STAMPED`: whose stamps.
-        kind: an `OwnershipSign`.
-        first_seq: the lowest seq.
-        last_seq: the highest seq.
-        first_us: the lowest wall clock.
-        last_us: the highest wall clock.
-        consumer: the highest number of a consumer; -1: none.
-        first_ledger: the lowest ledger that was published to; `NEVER`: none.
-        last_ledger: the highest; -1: none.
-    """
-
-    topic: str
-    broker: str
-    producer: str
-    kind: int
-    first_seq: int
-    last_seq: int
-    first_us: int
-    last_us: int
-    consumer: int
-    first_ledger: int
-    last_ledger: int
+    topic: str  # the topic of the rows
+    broker: str  # the name of the recorder, "" if it has none
+    producer: str  # of `STAMPED`: whose stamps
+    kind: int  # an `OwnershipSign`
+    first_seq: int  # the lowest seq
+    last_seq: int  # the highest seq
+    first_us: int  # the lowest wall clock
+    last_us: int  # the highest wall clock
+    consumer: int  # the highest number of a consumer; -1: none
+    first_ledger: int  # the lowest ledger that was published to; `NEVER`: none
+    last_ledger: int  # the highest; -1: none
 
 
 def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:

@@ -26,21 +26,14 @@ _NAMED: Final = ("violations", "blocking", "assignments", "draining", "consumers
 
 
 class Term(NamedTuple):
-    """Rows of one recorder while its broker owned the topic.
+    """Rows of one recorder while its broker owned the topic."""
 
-    Attributes:
-        recorder: the index of the recorder in `Recorders.names`.
-        first_seq: the lowest seq of the term.
-        last_seq: the highest seq of the term.
-        first: the place of `first_seq` in the order of the topic.
-        until_us: the end of the term, which later rows of it get as their time, in microseconds since 1970 UTC; `NEVER`
-            for the last term.
-    """
-
-    recorder: int
-    first_seq: int
-    last_seq: int
-    first: int
+    recorder: int  # the index of the recorder in `Recorders.names`
+    first_seq: int  # the lowest seq of the term
+    last_seq: int  # the highest seq of the term
+    first: int  # the place of `first_seq` in the order of the topic
+    # The end of the term, which later rows of it get as their time, in microseconds since 1970 UTC; `NEVER` for the
+    # last term.
     until_us: int = NEVER
 
     @property
@@ -58,33 +51,22 @@ class Term(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """A transfer between two brokers whose clocks are apart, so that times before and after it cannot be compared.
+    """A transfer between two brokers whose clocks are apart, so that times before and after it cannot be compared."""
 
-    Attributes:
-        place: the first place of the later term.
-        begins: the first place after the former one, from which on times are those of the later owner.
-        ahead_us: by how much the clock of its broker is ahead of that of the former owner; negative: behind.
-        producer: by whose stamps, least of all producers.
-    """
-
-    place: int
-    begins: int
-    ahead_us: int
-    producer: str
+    place: int  # the first place of the later term
+    begins: int  # the first place after the former one, from which on times are those of the later owner
+    ahead_us: int  # by how much the clock of its broker is ahead of that of the former owner; negative: behind
+    producer: str  # by whose stamps, least of all producers
 
 
 class Recorders(NamedTuple):
-    """The recorders of one topic.
+    """The recorders of one topic."""
 
-    Attributes:
-        names: the names of its recorders; None: the rows name none. There are several only if there are terms.
-        terms: in the order of time; none if there is one recorder: then seqs and numbers are the trace's own.
-        apart: the transfers between clocks that are apart, in order.
-    """
-
+    # The names of its recorders; None: the rows name none. There are several only if there are terms.
     names: tuple[str | None, ...] = (None,)
+    # In the order of time; none if there is one recorder: then seqs and numbers are the trace's own.
     terms: tuple[Term, ...] = ()
-    apart: tuple[Apart, ...] = ()
+    apart: tuple[Apart, ...] = ()  # the transfers between clocks that are apart, in order
 
     def wrote(self, broker: str | None) -> bool:
         """Whether rows with this name of a recorder may belong to one of these; rows without a name may to any."""

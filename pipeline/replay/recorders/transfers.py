@@ -16,14 +16,11 @@ class Transfers:
     """Adds a reset between two terms if none is recorded, because the next owner has a new dispatcher.
 
     It also puts the settings of the next owner in force, which are those that its own recorder has written so far.
-
-    Attributes:
-        rows: the number of rows added so far.
     """
 
     def __init__(self, recorders: Recorders) -> None:
         self._terms = recorders.terms
-        self.rows = 0
+        self.rows = 0  # the number of rows added so far
 
     @property
     def places(self) -> int:

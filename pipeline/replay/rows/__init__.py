@@ -2,15 +2,12 @@
 
 from dispatch_audit.pipeline.replay.rows.answers import answers, answers_from_outside, need_a_look
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
-from dispatch_audit.pipeline.replay.rows.blocking import blocking
+from dispatch_audit.pipeline.replay.rows.blocking import blocking, draining
 from dispatch_audit.pipeline.replay.rows.capacity import capacity
-from dispatch_audit.pipeline.replay.rows.consumers import consumers
-from dispatch_audit.pipeline.replay.rows.coverage import coverage
-from dispatch_audit.pipeline.replay.rows.draining import draining
+from dispatch_audit.pipeline.replay.rows.consumers import consumers, producers
+from dispatch_audit.pipeline.replay.rows.coverage import coverage, refused
 from dispatch_audit.pipeline.replay.rows.findings import metrics, violations
 from dispatch_audit.pipeline.replay.rows.hot_keys import hot_keys
-from dispatch_audit.pipeline.replay.rows.producers import producers
-from dispatch_audit.pipeline.replay.rows.refused import refused
 
 __all__ = [
     "answers",

@@ -27,12 +27,7 @@ def answers(
 ) -> dict[str, object]:
     """The columns of `coverage` with both answers on a subscription.
 
-    Args:
-        context: the subscription and its broker.
-        findings: those of all rules.
-        counted: the counts of the rows.
-        refused: the number of rows that the replay refused.
-        held: the number of findings and long waits that are held back, by the question that they concern.
+    `held` has the number of findings and long waits that are held back, by the question that they concern.
     """
     found = context.found
     judged = max(

@@ -1,6 +1,6 @@
-"""Rows of `consumers`: the share of each consumer, and the broker's statistics under the broker's names (contract 7).
+"""Rows of `producers` (Q29), and of `consumers`: its share, and the statistics of the broker by its names (contract 7).
 
-The broker's statistics are those at the moment when the consumer left or the trace ended. The columns `..._max` are the
+These statistics are those at the moment when the consumer left or the trace ended. The columns `..._max` are the
 largest values at any moment.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dispatch_audit.pipeline.plural import entries
+from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
@@ -85,3 +86,21 @@ def _most_at_once(episodes: Records) -> int:
 
 def _written(at: Sequence[int] | None) -> str | None:
     return None if at is None else position(at[0], at[1])
+
+
+def producers(sent: Producers) -> Rows:
+    """A row for each producer of the topic."""
+    return [
+        {
+            "producer_name": producer.producer,
+            "entries": producer.entries,
+            "messages": producer.messages,
+            "batches": producer.batches,
+            "batches_inspected": producer.batches_inspected,
+            "mixed_batches": producer.mixed_batches,
+            "keyless_entries": producer.keyless,
+            "chunked_entries": producer.chunked,
+        }
+        for producer in sent.all()
+        if producer.entries
+    ]

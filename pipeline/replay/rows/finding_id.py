@@ -23,13 +23,10 @@ _IDENTIFYING: Final = (
 
 
 def with_finding_ids(columns: Columns) -> Columns:
-    """The columns of `violations` with `finding_id`, 12 hex digits.
+    """The columns of `violations` of one subscription with `finding_id`, 12 hex digits.
 
-    The digest covers the events and not the verdict or explanation, so a finding keeps its id if a later version judges
-    or words it differently. Findings with the same events are numbered.
-
-    Args:
-        columns: the rows of one subscription, with the recorders' own seqs and numbers, which no replay changes.
+    The digest covers the events, with the recorders' own seqs and numbers, and not the verdict or explanation, so a
+    finding keeps its id if a later version judges or words it differently. Findings with the same events are numbered.
     """
     rows = len(columns["rule"])
     seen: Counter[str] = Counter()

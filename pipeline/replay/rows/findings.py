@@ -20,12 +20,7 @@ _AS_THEY_ARE: Final = [
 
 
 def violations(found: Iterable[RuleFindings], per_rule_max: int) -> Columns:
-    """The columns of `violations`: a row for each of the worst findings.
-
-    Args:
-        found: the findings of all parts.
-        per_rule_max: how many findings of a rule and part become rows; `ALL`: every one.
-    """
+    """The columns of `violations`: a row for each of the worst findings of a rule and part, at most so many."""
     kept = [(of_rule.rule, finding) for of_rule in found for finding in of_rule.worst[: per_rule_max or None]]
     if not kept:
         return {}

@@ -25,11 +25,7 @@ _TOGETHER_BYTES: Final = 1 << 20
 
 
 def task_result(found: Iterable[tuple[str, Columns]]) -> Batches:
-    """Returns the rows as batches of `RESULT_SCHEMA`.
-
-    Args:
-        found: pairs of the name of a table and columns with at least one row of it.
-    """
+    """Returns the rows, each table with at least one, as batches of `RESULT_SCHEMA`."""
     return map(_batch_of, gathered(_payloads(found), lambda named: len(named[1]), _TOGETHER_BYTES))
 
 

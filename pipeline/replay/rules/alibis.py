@@ -22,19 +22,13 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class Alibi(NamedTuple):
-    """A reason why a fact may not hold.
+    """A reason why a fact may not hold."""
 
-    Attributes:
-        fact: the fact.
-        covers: whether it covers each of n findings that rest on the fact, by their subject and their time.
-        severity: the severity of what it covers; None: that is no finding.
-        because: the reason as a clause; empty: nobody asks for it.
-    """
-
-    fact: Fact
+    fact: Fact  # the fact
+    # Whether it covers each of n findings that rest on the fact, by their subject and their time.
     covers: Callable[[Records], Mask]
-    severity: Severity | None = None
-    because: str = ""
+    severity: Severity | None = None  # the severity of what it covers; None: that is no finding
+    because: str = ""  # the reason as a clause; empty: nobody asks for it
 
     @property
     def badness(self) -> int:

@@ -5,6 +5,7 @@ A trace that breaks a rule with every row must not fill the memory, but every fi
 
 from collections import Counter
 from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -22,21 +23,15 @@ _KEPT_MAX_OF: Mapping[int, int] = {number: 10_000 for number, name in NAME_OF.it
 
 
 @checkpointed("capped_findings")
+@dataclass(eq=False, slots=True)
 class CappedFindings:
-    """Findings in the order in which they were added.
+    """Findings in the order in which they were added."""
 
-    Attributes:
-        beyond: the number of findings that were not kept, by rule and by the number of the exception that permits them.
-    """
-
-    __slots__ = ("_counts", "_kept_max", "_parts", "beyond")
-
-    def __init__(self, kept_max: int = KEPT_MAX) -> None:
-        """Takes the limit for each pair of a rule and an exception; rules that only inform have a smaller one."""
-        self.beyond: Counter[tuple[int, int]] = Counter()
-        self._kept_max = kept_max
-        self._counts: Counter[tuple[int, int]] = Counter()
-        self._parts: list[Records] = [np.empty(0, dtype=FINDING).view(np.recarray)]
+    _kept_max: int = KEPT_MAX  # of each pair of a rule and an exception; rules that only inform have a smaller limit
+    # The number of findings that were not kept, by rule and by the number of the exception that permits them.
+    beyond: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _counts: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _parts: list[Records] = field(default_factory=lambda: [np.empty(0, dtype=FINDING).view(np.recarray)])
 
     def add(self, found: Records) -> None:
         """Adds findings; their field `permitted` must be filled."""

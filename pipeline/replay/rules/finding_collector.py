@@ -6,6 +6,7 @@ which entries were perhaps not held, so these alibis are joined at the end. `ver
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,24 +34,18 @@ from dispatch_audit.pipeline.replay.state.routings import Routings
 
 
 @checkpointed("finding_collector")
+@dataclass(eq=False, slots=True)
 class FindingCollector:
-    """Findings, draining episodes, and the records that withdraw findings.
+    """Findings, draining episodes, and the records that withdraw findings."""
 
-    Attributes:
-        findings: the findings up to the limits, and the counts beyond.
-        routings: the former and present routings, which explain some findings.
-    """
-
-    __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_reported", "findings", "routings")
-
-    def __init__(self, exceptions: Collection[ExceptionId]) -> None:
-        self.findings = CappedFindings()
-        self.routings = Routings()
-        self._exceptions = exceptions
-        self._episodes: list[Records] = [np.empty(0, dtype=EPISODE).view(np.recarray)]
-        self._unsent: list[Ints] = [np.empty(0, dtype=np.int64)]
-        self._withdrawn: list[Records] = [np.empty(0, dtype=WITHDRAWAL).view(np.recarray)]
-        self._without_end_reported = 0
+    _exceptions: Collection[ExceptionId]
+    # The findings up to the limits, and the counts beyond.
+    findings: CappedFindings = field(default_factory=CappedFindings)
+    routings: Routings = field(default_factory=Routings)  # the former and present routings, which explain some findings
+    _episodes: list[Records] = field(default_factory=lambda: [np.empty(0, dtype=EPISODE).view(np.recarray)])
+    _unsent: list[Ints] = field(default_factory=lambda: [np.empty(0, dtype=np.int64)])
+    _withdrawn: list[Records] = field(default_factory=lambda: [np.empty(0, dtype=WITHDRAWAL).view(np.recarray)])
+    _without_end_reported: int = 0
 
     def collect(self, out: Output, policy: Policy) -> None:
         """Takes all reports of the kernel, made under this policy, and empties its output."""

@@ -19,12 +19,9 @@ NOT_PERMITTED: Final = 0
 
 
 def permitted(found: Records, keeps_order: bool, exceptions: Collection[ExceptionId]) -> Ints:
-    """The number of the exception that permits each finding, or `NOT_PERMITTED`.
+    """The number of the exception of the profile that permits each finding, or `NOT_PERMITTED`.
 
-    Args:
-        found: findings, with the marks that the entries had before the dispatch.
-        keeps_order: False if the consumers allow out-of-order delivery.
-        exceptions: the exceptions of the profile.
+    Findings have the marks of the entries before the dispatch. Where consumers allow it, nothing keeps order.
     """
     cases: tuple[tuple[ExceptionId, Alibi], ...] = (
         # Ownership is promised even so.

@@ -8,17 +8,11 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import DISPATCH_R
 
 
 class Assumption(NamedTuple):
-    """A value that a finding assumes.
+    """A value that a finding assumes."""
 
-    Attributes:
-        setting: its name in broker.conf; `dispatchThrottlingRate`: none of its limits, of whatever level, is set.
-        value: as trace.json would have it.
-        source: `claimed`: trace.json gives it; otherwise whose default it is, such as `default of 4.2.4`.
-    """
-
-    setting: str
-    value: str
-    source: str
+    setting: str  # its name in broker.conf; `dispatchThrottlingRate`: none of its limits, of whatever level, is set
+    value: str  # as trace.json would have it
+    source: str  # `claimed`: trace.json gives it; otherwise whose default it is, such as `default of 4.2.4`
 
     @property
     def text(self) -> str:

@@ -22,35 +22,24 @@ READ_BATCH_DEFAULT: Final = 100
 
 @checkpointed("broker_limits")
 class BrokerLimits(NamedTuple):
-    """Settings of the broker, 0 where there is no limit.
+    """Settings of the broker, 0 where there is no limit."""
 
-    Attributes:
-        looks_ahead: whether the dispatcher limits its look-ahead; that of recently joined consumers does not up to
-            4.0.13 and 4.2.4, and from then on heeds the limit of the subscription (6.2).
-        reads_past_replay: whether the dispatcher of recently joined consumers reads on while nothing in replay can be
-            sent (6.2, 6.4).
-        unwritable_takes_nothing: whether a consumer counts as one without permits while its connection is not
-            writable (3.12).
-        replay_per_consumer: entries in replay, for each connected consumer.
-        replay_per_subscription: entries in replay.
-        unacked_per_consumer: unacknowledged messages of a consumer.
-        unacked_per_subscription: unacknowledged messages of the subscription.
-        lowest_per_subscription: the lowest of these limits so far; where it is raised or dropped, a subscription that
-            was blocked by it stays so until the next acknowledgement (4.14).
-        read_batch: entries of a read.
-        ack_holes: ranges of acknowledged entries that a cursor persists.
-    """
-
+    # Whether the dispatcher limits its look-ahead; that of recently joined consumers does not up to 4.0.13 and 4.2.4,
+    # and from then on heeds the limit of the subscription (6.2).
     looks_ahead: bool
+    # Whether the dispatcher of recently joined consumers reads on while nothing in replay can be sent (6.2, 6.4).
     reads_past_replay: bool
+    # Whether a consumer counts as one without permits while its connection is not writable (3.12).
     unwritable_takes_nothing: bool
-    replay_per_consumer: int
-    replay_per_subscription: int
-    unacked_per_consumer: int
-    unacked_per_subscription: int
+    replay_per_consumer: int  # entries in replay, for each connected consumer
+    replay_per_subscription: int  # entries in replay
+    unacked_per_consumer: int  # unacknowledged messages of a consumer
+    unacked_per_subscription: int  # unacknowledged messages of the subscription
+    # The lowest of these limits so far; where it is raised or dropped, a subscription that was blocked by it stays so
+    # until the next acknowledgement (4.14).
     lowest_per_subscription: int
-    read_batch: int
-    ack_holes: int
+    read_batch: int  # entries of a read
+    ack_holes: int  # ranges of acknowledged entries that a cursor persists
 
     def look_ahead(self, consumers: int) -> int | None:
         """The number of entries in replay at which normal reads stop, with so many consumers connected (4.7).
@@ -76,15 +65,7 @@ def limits_of(
     reads_past_replay: bool = False,
     unwritable_takes_nothing: bool = False,
 ) -> BrokerLimits:
-    """The limits in broker.conf; a setting that is absent, or not a number, is no limit.
-
-    Args:
-        broker: broker.conf names to values.
-        looks_ahead: whether the dispatcher uses the limits of look-ahead: an older classic one does not, although its
-            broker has the settings (6.2).
-        reads_past_replay: whether it reads on while nothing in replay can be sent.
-        unwritable_takes_nothing: whether it sends nothing to a consumer whose connection cannot be written to.
-    """
+    """The limits in broker.conf; a setting that is absent, or not a number, is no limit."""
 
     def number(name: str) -> int:
         value = broker.get(name)

@@ -7,6 +7,7 @@ which the former values were certainly in force, either may have been in force i
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -44,21 +45,14 @@ _OF_POLICIES: Final = frozenset({"namespace", "topic", "subscription"})
 
 @checkpointed("setting")
 class Setting(NamedTuple):
-    """A value of one setting, and who says so.
+    """A value of one setting, and who says so."""
 
-    Attributes:
-        name: as in broker.conf.
-        value: None: nobody says one, or rows that say one may be missing.
-        where: `lost`: rows that would say it may be missing.
-        source: where the broker has the value from, in the words of the row: `topic`, `namespace`; empty: nobody says.
-        seq: the row that says so; None: no row does.
-    """
-
-    name: str
-    value: Value
-    where: Where
+    name: str  # as in broker.conf
+    value: Value  # None: nobody says one, or rows that say one may be missing
+    where: Where  # `lost`: rows that would say it may be missing
+    # Where the broker has the value from, in the words of the row: `topic`, `namespace`; empty: nobody says.
     source: str = ""
-    seq: int | None = None
+    seq: int | None = None  # the row that says so; None: no row does
 
     @property
     def said_by_row(self) -> bool:
@@ -79,21 +73,13 @@ class Setting(NamedTuple):
 
 @checkpointed("dispatch_rate")
 class DispatchRate(NamedTuple):
-    """A limit of the dispatch rate (contract 4.2, step 5d).
+    """A limit of the dispatch rate (contract 4.2, step 5d)."""
 
-    Attributes:
-        scope: what it limits.
-        messages: so many in each period; 0: no limit.
-        size_bytes: so many in each period; 0: no limit.
-        period_s: the period in seconds.
-        claims: who says so: the settings that give it.
-    """
-
-    scope: Scope
-    messages: int
-    size_bytes: int
-    period_s: int
-    claims: tuple[Setting, ...]
+    scope: Scope  # what it limits
+    messages: int  # so many in each period; 0: no limit
+    size_bytes: int  # so many in each period; 0: no limit
+    period_s: int  # the period in seconds
+    claims: tuple[Setting, ...]  # who says so: the settings that give it
 
 
 def settings_at_start(
@@ -115,22 +101,19 @@ ENTRY_FILTERS: Final = "entryFilterNames"
 
 
 @checkpointed("settings_in_force")
+@dataclass(eq=False, slots=True)
 class SettingsInForce:
     """The settings that are in force for one subscription at the point up to which its rows were replayed."""
 
-    __slots__ = ("_announced", "_defaults", "_lost", "_rates", "_said", "_start", "filters")
-
-    def __init__(self, given: Mapping[str, Setting], defaults: Mapping[str, Setting]) -> None:
-        """Starts with the settings of `settings_at_start`, which all subscriptions of a task share."""
-        self._start = given
-        self._defaults = defaults
-        self._said: dict[str, Setting] = {}
-        # What an open bracket changes; the names of several rows may overlap.
-        self._announced: dict[SettingsRow, dict[str, Setting]] = {}
-        self._lost = False
-        # The entry filters that a row has named last; what a filter put off may come long after the filter is gone.
-        self.filters = ""
-        self._rates: tuple[DispatchRate, ...] | None = None
+    _start: Mapping[str, Setting]
+    _defaults: Mapping[str, Setting]
+    # The entry filters that a row has named last; what a filter put off may come long after the filter is gone.
+    filters: str = ""
+    _said: dict[str, Setting] = field(default_factory=dict)
+    # What an open bracket changes; the names of several rows may overlap.
+    _announced: dict[SettingsRow, dict[str, Setting]] = field(default_factory=dict)
+    _lost: bool = False
+    _rates: tuple[DispatchRate, ...] | None = None
 
     def announce(self, row: SettingsRow) -> None:
         """Notes that the values of a row may be in force from here on."""

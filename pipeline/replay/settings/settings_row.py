@@ -16,31 +16,20 @@ COLUMNS = ("seq", "ts_us", "subscription", "seq_begin", "settings", "sources")
 
 @checkpointed("settings_row")
 class SettingsRow(NamedTuple):
-    """A row `settings` of the trace, as it travels.
+    """A row `settings` of the trace, as it travels."""
 
-    Attributes:
-        seq: the values are in force from this row on.
-        ts_us: the time of the row.
-        seq_begin: the former values were certainly in force up to this row; `seq`: the change is at the row.
-        said_seq: the row that says so. It is not `seq` where the values are put in force again, because the broker of
-            its recorder owns the topic again; -1: no row says so.
-        shared: whether it holds for all subscriptions of its topic.
-        aside: whether its recorder wrote it before or after its rows of the topic, so that its place is that of another
-            row.
-        anew: whether what earlier rows said no longer holds: another broker owns the topic from here on.
-        values: names to values, as JSON.
-        sources: names to where the values come from, as JSON.
-    """
-
-    seq: int
-    ts_us: int
-    seq_begin: int
+    seq: int  # the values are in force from this row on
+    ts_us: int  # the time of the row
+    seq_begin: int  # the former values were certainly in force up to this row; `seq`: the change is at the row
+    # The row that says so. It is not `seq` where the values are put in force again, because the broker of its recorder
+    # owns the topic again; -1: no row says so.
     said_seq: int
-    shared: bool
+    shared: bool  # whether it holds for all subscriptions of its topic
+    # Whether its recorder wrote it before or after its rows of the topic, so that its place is that of another row.
     aside: bool
-    anew: bool
-    values: str
-    sources: str
+    anew: bool  # whether what earlier rows said no longer holds: another broker owns the topic from here on
+    values: str  # names to values, as JSON
+    sources: str  # names to where the values come from, as JSON
 
     @property
     def recorded(self) -> bool:

@@ -7,18 +7,11 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 
 @checkpointed("thresholds")
 class Thresholds(NamedTuple):
-    """The thresholds of an audit; times in microseconds.
+    """The thresholds of an audit; times in microseconds."""
 
-    Attributes:
-        report_min_us: the shortest interval of waiting that is reported.
-        stall_threshold_us: the shortest time without a dispatch that is a stall, or that starves a hash.
-        sample_us: the time between two samples of the capacity.
-        intervals_max: how many intervals of a cause and scope are kept.
-        as_pip_282: whether recently joined consumers wait for the last sent position instead of the read position.
-    """
-
-    report_min_us: int = 100_000
-    stall_threshold_us: int = 1_000_000
-    sample_us: int = 10_000_000
-    intervals_max: int = 10_000
+    report_min_us: int = 100_000  # the shortest interval of waiting that is reported
+    stall_threshold_us: int = 1_000_000  # the shortest time without a dispatch that is a stall, or that starves a hash
+    sample_us: int = 10_000_000  # the time between two samples of the capacity
+    intervals_max: int = 10_000  # how many intervals of a cause and scope are kept
+    # Whether recently joined consumers wait for the last sent position instead of the read position.
     as_pip_282: bool = False

@@ -5,6 +5,7 @@ ran, and whatever needs the locks of the dispatcher waited (TRACE_FORMAT).
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -20,19 +21,12 @@ _KEPT_MAX: Final = 256
 
 @checkpointed("hang")
 class Hang(NamedTuple):
-    """A snapshot that got no lock of the subscription and its dispatcher for long.
+    """A snapshot that got no lock of the subscription and its dispatcher for long."""
 
-    Attributes:
-        begun_us: when it began.
-        until_us: when it ended; of one that hangs, the last time at which the recorder still ran.
-        over: whether it has ended.
-        waits_for: which locks it waited for, and who held them; empty: no row says.
-    """
-
-    begun_us: int
-    until_us: int
-    over: bool
-    waits_for: str
+    begun_us: int  # when it began
+    until_us: int  # when it ended; of one that hangs, the last time at which the recorder still ran
+    over: bool  # whether it has ended
+    waits_for: str  # which locks it waited for, and who held them; empty: no row says
 
 
 @checkpointed("running")
@@ -45,23 +39,16 @@ class Running(NamedTuple):
 
 
 @checkpointed("broker_signs")
+@dataclass(eq=False, slots=True)
 class BrokerSigns:
-    """The rows of recorders about themselves so far.
+    """The rows of recorders about themselves so far."""
 
-    Attributes:
-        ended_seq: the last row that says that its recorder was closed in order; -1: there is none.
-        last_seq: the last row; -1: there is none.
-        last_us: its time.
-    """
-
-    __slots__ = ("_hangs", "_period_us", "_running", "ended_seq", "last_seq", "last_us")
-
-    def __init__(self) -> None:
-        self.ended_seq = -1
-        self.last_seq, self.last_us = -1, 0
-        self._period_us: int | None = None
-        self._running: list[Running] = []
-        self._hangs: list[Hang] = []
+    ended_seq: int = -1  # the last row that says that its recorder was closed in order; -1: there is none
+    last_seq: int = -1  # the last row; -1: there is none
+    last_us: int = 0  # its time
+    _period_us: int | None = None
+    _running: list[Running] = field(default_factory=list)
+    _hangs: list[Hang] = field(default_factory=list)
 
     def note(self, rows: Sequence[RecorderRow]) -> None:
         """Takes the next rows, in the order of seq."""

@@ -14,25 +14,15 @@ COLUMNS: Final = ("seq", "ts_us", "event", "phase", "subscription", "begun_us", 
 
 @checkpointed("recorder_row")
 class RecorderRow(NamedTuple):
-    """A row `heartbeat`, `hang` or `end`.
+    """A row `heartbeat`, `hang` or `end`."""
 
-    Attributes:
-        seq: the number of the row.
-        ts_us: the time of the row.
-        event: one of the three names.
-        over: of a hang, whether the snapshot has ended.
-        shared: whether it concerns every topic of its recorder.
-        begun_us: of a hang, when the snapshot began; -1: it is none.
-        waits_for: of a hang, for which locks the snapshot waits and who holds them; empty: the row does not say.
-    """
-
-    seq: int
-    ts_us: int
-    event: str
-    over: bool
-    shared: bool
-    begun_us: int
-    waits_for: str
+    seq: int  # the number of the row
+    ts_us: int  # the time of the row
+    event: str  # one of the three names
+    over: bool  # of a hang, whether the snapshot has ended
+    shared: bool  # whether it concerns every topic of its recorder
+    begun_us: int  # of a hang, when the snapshot began; -1: it is none
+    waits_for: str  # of a hang, for which locks the snapshot waits and who holds them; empty: the row does not say
 
 
 def recorder_rows(rows: pa.RecordBatch) -> list[RecorderRow]:

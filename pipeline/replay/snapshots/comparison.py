@@ -38,44 +38,30 @@ class Moment(NamedTuple):
 
 @checkpointed("mismatch")
 class Mismatch(NamedTuple):
-    """A consumer for which a snapshot and the reconstruction disagree.
+    """A consumer for which a snapshot and the reconstruction disagree."""
 
-    Attributes:
-        rule: `assignment_mismatch` or `draining_mismatch`.
-        snapshot: the snapshot.
-        consumer: the index of the consumer in the state.
-        undecided: why the owners of all differing hashes are undecided; empty: some are known.
-        missing: ranges, or hashes with their entries, that the broker reports and the trace does not show.
-        surplus: ranges, or hashes with their entries, that the trace shows and the broker does not report.
-    """
-
-    rule: str
-    snapshot: Snapshot
-    consumer: int
-    undecided: str
+    rule: str  # `assignment_mismatch` or `draining_mismatch`
+    snapshot: Snapshot  # the snapshot
+    consumer: int  # the index of the consumer in the state
+    undecided: str  # why the owners of all differing hashes are undecided; empty: some are known
+    # Ranges, or hashes with their entries, that the broker reports and the trace does not show.
     missing: tuple[str, ...]
+    # Ranges, or hashes with their entries, that the trace shows and the broker does not report.
     surplus: tuple[str, ...]
 
 
 @checkpointed("comparison")
 class Comparison:
-    """Compares the snapshots of one subscription, in their order.
-
-    Attributes:
-        compared: the number of comparisons, by the value compared.
-        agreed: the number of these in which the broker agreed.
-        beyond: the number of mismatches that were not kept, by rule.
-        mismatches: the first mismatches, up to the limit.
-    """
+    """Compares the snapshots of one subscription, in their order."""
 
     __slots__ = ("_acks_release_late", "_lazy_return", "_one_in", "_salt", "agreed", "beyond", "compared", "mismatches")
 
     def __init__(self, lazy_return: bool, acks_release_late: bool, sample: HashSample = EVERY_HASH) -> None:
         """Takes whether `Profile.draining_return` is lazy, `Profile.acks_release_late`, and whose rows there are."""
-        self.compared: Counter[str] = Counter()
-        self.agreed: Counter[str] = Counter()
-        self.beyond: Counter[str] = Counter()
-        self.mismatches: list[Mismatch] = []
+        self.compared: Counter[str] = Counter()  # the number of comparisons, by the value compared
+        self.agreed: Counter[str] = Counter()  # the number of these in which the broker agreed
+        self.beyond: Counter[str] = Counter()  # the number of mismatches that were not kept, by rule
+        self.mismatches: list[Mismatch] = []  # the first mismatches, up to the limit
         self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
         self._one_in, self._salt = sample
 

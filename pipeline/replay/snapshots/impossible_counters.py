@@ -5,6 +5,7 @@ Unacknowledged messages are never below zero. The permits of a consumer may be, 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -20,52 +21,29 @@ _KEPT_MAX: Final = 10_000
 
 @checkpointed("impossible_counter")
 class ImpossibleCounter(NamedTuple):
-    """A counter that is below zero in a snapshot and was not in the previous one.
+    """A counter that is below zero in a snapshot and was not in the previous one."""
 
-    Attributes:
-        snapshot: the snapshot.
-        consumer: the index of the consumer in the state; NOBODY: a counter of the subscription.
-        counter: its name in TRACE_FORMAT.
-        value: its value.
-        of_consumers: for a counter of the subscription, the sum of those of its consumers; 0 for others.
-        after_leave: whether a consumer had left before.
-    """
-
-    snapshot: Snapshot
-    consumer: int
-    counter: Counter
-    value: int
-    of_consumers: int
-    after_leave: bool
+    snapshot: Snapshot  # the snapshot
+    consumer: int  # the index of the consumer in the state; NOBODY: a counter of the subscription
+    counter: Counter  # its name in TRACE_FORMAT
+    value: int  # its value
+    of_consumers: int  # for a counter of the subscription, the sum of those of its consumers; 0 for others
+    after_leave: bool  # whether a consumer had left before
 
 
 @checkpointed("impossible_counters")
+@dataclass(eq=False, slots=True)
 class ImpossibleCounters:
-    """Checks the counters of one subscription in its snapshots, in their order.
+    """Checks the counters of one subscription in its snapshots, in their order."""
 
-    Attributes:
-        checked: the number of counters checked.
-        found: the first impossible counters, up to the limit.
-        beyond: the number of impossible counters that were not kept.
-    """
-
-    __slots__ = ("_below", "_left", "beyond", "checked", "found")
-
-    def __init__(self) -> None:
-        self.checked = 0
-        self.found: list[ImpossibleCounter] = []
-        self.beyond = 0
-        self._below: set[tuple[int, Counter]] = set()
-        self._left = False
+    checked: int = 0  # the number of counters checked
+    found: list[ImpossibleCounter] = field(default_factory=list)  # the first impossible counters, up to the limit
+    beyond: int = 0  # the number of impossible counters that were not kept
+    _below: set[tuple[int, Counter]] = field(default_factory=set)
+    _left: bool = False
 
     def look(self, snapshot: Snapshot, consumers: ConsumerIndex, sent_batches: Sequence[bool]) -> None:
-        """Checks one snapshot.
-
-        Args:
-            snapshot: the snapshot.
-            consumers: the consumers that rows have named.
-            sent_batches: by index, whether the consumer was sent a batch of several messages.
-        """
+        """Checks one snapshot; `sent_batches` says by index whether a consumer was sent a batch of several messages."""
         known = consumers.known_in(snapshot)
         self._left = self._left or len(known) < len(consumers)
         for index, consumer in known:

@@ -43,22 +43,17 @@ NONE = Estimate(0, 0)
 
 @checkpointed("reconstruction")
 class Reconstruction(NamedTuple):
-    """The dispatcher at one moment; consumers are indexes into the state.
+    """The dispatcher at one moment; consumers are indexes into the state."""
 
-    Attributes:
-        unacked: unacknowledged messages by consumer.
-        draining: pending entries by consumer and hash, for hashes that drain from the consumer.
-        pending: pending entries by consumer and hash, for other hashes that the broker may list for a moment.
-        in_replay: entries that wait and were read.
-        passed: whether the broker may still list entries that a skip moved mark-delete over: brokers that release
-            entries at any move of mark-delete do so at their next read, which a skip does not begin (contract 5.9),
-            and no dispatch shows such a read.
-    """
-
-    unacked: Mapping[int, Estimate]
+    unacked: Mapping[int, Estimate]  # unacknowledged messages by consumer
+    # Pending entries by consumer and hash, for hashes that drain from the consumer.
     draining: Mapping[tuple[int, int], Estimate]
+    # Pending entries by consumer and hash, for other hashes that the broker may list for a moment.
     pending: Mapping[tuple[int, int], Estimate]
-    in_replay: Estimate
+    in_replay: Estimate  # entries that wait and were read
+    # Whether the broker may still list entries that a skip moved mark-delete over: brokers that release entries at any
+    # move of mark-delete do so at their next read, which a skip does not begin (contract 5.9), and no dispatch shows
+    # such a read.
     passed: bool
 
 

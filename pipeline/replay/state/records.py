@@ -20,11 +20,7 @@ _NONE: Final[Mapping[str, int]] = {}
 
 
 class RecordKind:
-    """A kind of records: its fields, their first values, and which of them last when records begin anew.
-
-    Attributes:
-        dtype: the fields, in 64 bits, or in 32 if they are narrow.
-    """
+    """A kind of records: its fields, their first values, and which of them last when records begin anew."""
 
     __slots__ = ("_first", "_lasting", "dtype")
 
@@ -42,7 +38,7 @@ class RecordKind:
         """
         wide = {**fields, **lasting}
         dtype = np.dtype([*((of, np.int64) for of in wide), *((of, np.int32) for of in narrow)])
-        self.dtype = checkpointed_record(name, dtype)
+        self.dtype = checkpointed_record(name, dtype)  # the fields, in 64 bits, or in 32 if they are narrow
         self._first = np.array([(*wide.values(), *narrow.values())], dtype=self.dtype)
         self._lasting = (*lasting,)
 

@@ -4,6 +4,8 @@ If the recorder writes only the end of a dispatch, a dispatch that was decided u
 after the change. For as long as that may take, a former routing explains its receiver.
 """
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,14 +29,12 @@ def owner_of(routing: Routing, sticky_hash: int) -> int:
 
 
 @checkpointed("routings")
+@dataclass(eq=False, slots=True)
 class Routings:
     """The routing that the broker's selector actually uses, and the former ones; owners are indexes in the state."""
 
-    __slots__ = ("_former", "_served")
-
-    def __init__(self) -> None:
-        self._served = routing_of_ranges(())
-        self._former: list[tuple[Routing, int]] = []
+    _served: Routing = field(default_factory=lambda: routing_of_ranges(()))
+    _former: list[tuple[Routing, int]] = field(default_factory=list)
 
     def change(self, before: Routing, served: Routing, over_us: int, late_us: int) -> None:
         """Notes that another routing is in force.

@@ -22,14 +22,17 @@ after it, and also 1 if joins, leaves or resets may be among the rows dropped. O
 
 from collections.abc import Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
+from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 
 _PUBLISHES = (Code.PUBLISH, Code.PUBLISH_DELAYED)
@@ -45,22 +48,15 @@ class ColdStart:
     """Admits the rows of one subscription: all up to the first gap, if the trace begins with the first join.
 
     It takes whether the trace does, and by how many microseconds a publish may be recorded after its dispatch.
-
-    Attributes:
-        censored: rows that were not admitted.
-        censored_by_gaps: those of them in a gap or after one.
-        interrupted: whether there was a gap.
-        known: whether all consumers and their hashes are known.
-        settled: whether admitted rows explain everything that the broker does.
     """
 
     _complete: bool
     _late_us: int
-    censored: int = 0
-    censored_by_gaps: int = 0
-    interrupted: bool = False
-    known: bool = False
-    settled: bool = False
+    censored: int = 0  # rows that were not admitted
+    censored_by_gaps: int = 0  # those of them in a gap or after one
+    interrupted: bool = False  # whether there was a gap
+    known: bool = False  # whether all consumers and their hashes are known
+    settled: bool = False  # whether admitted rows explain everything that the broker does
     _open: bool = False
     _highest: Position = (-1, -1)
     _ranges: dict[int, RangesOfOne] = field(default_factory=dict)
@@ -91,12 +87,7 @@ class ColdStart:
             self._opens_us = None
 
     def admitted(self, events: Events, strange: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which rows may be judged.
-
-        Args:
-            events: the next rows in the order of seq.
-            strange: the rows of consumers that never joined.
-        """
+        """Which of the next rows, by seq, may be judged; `strange` are those of consumers that never joined."""
         if self._complete and not self.interrupted:
             return ~strange
         kept = np.isin(events.code, _MEMBERSHIP)
@@ -148,10 +139,7 @@ class ColdStart:
     def look(self, snapshot: Snapshot, connected: Set[int], mapped: RangesByConsumer) -> bool:
         """Takes a snapshot of the broker; returns whether all is `settled` if the replay agrees with it.
 
-        Args:
-            snapshot: the snapshot.
-            connected: the numbers of the consumers that have joined and not left.
-            mapped: the hash ranges of each that follow from the joins seen.
+        `connected` are the consumers that have joined and not left; `mapped` has the ranges that follow from joins.
         """
         if self.settled or self._inside or snapshot.seq_begin <= self._missing_until:
             return False
@@ -166,3 +154,39 @@ class ColdStart:
             # The cursor has read nothing that is not deleted, so no row before concerns an entry from here on.
             self._open, self._highest = True, mark_delete
         return self._open and mark_delete is not None and mark_delete >= self._highest
+
+
+@checkpointed("unseen_rows")
+class UnseenRows(NamedTuple):
+    """Rows that are missing, in a gap or before the trace, and how long that matters to verdicts."""
+
+    begin: TracePoint  # the first row of the gap, and the time of that row; before the trace its seq is -1
+    until_seq: int  # the last row
+    # The point from which on the rows after it explain everything that the broker does; None: not yet.
+    settled: TracePoint | None = None
+
+
+@checkpointed("missing_rows")
+class MissingRows:
+    """What is missing so far.
+
+    Attributes:
+        unseen: what of it still matters to verdicts, in the order in which it begins.
+    """
+
+    __slots__ = ("unseen",)
+
+    def __init__(self, complete_from_start: bool) -> None:
+        self.unseen = [] if complete_from_start else [UnseenRows(BEFORE_ROWS, BEFORE_ROWS.seq)]
+
+    def begin(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that the rows of a gap are missing from here on."""
+        self.unseen.append(UnseenRows(at, gap.until_seq))
+
+    def settle(self, at: TracePoint) -> None:
+        """Notes that the rows that are there explain everything that the broker does from here on."""
+        self.unseen = [gap._replace(settled=at) if gap.settled is None else gap for gap in self.unseen]
+
+    def forget(self, recent_us: int) -> None:
+        """Drops what concerns no read after a time."""
+        self.unseen = [gap for gap in self.unseen if gap.settled is None or gap.settled.ts_us > recent_us - READ_US]

@@ -19,29 +19,18 @@ _ENDS = among(Code.DISPATCH_END)
 
 
 class Unseen(NamedTuple):
-    """What the replay could not see, or not to the end, as columns of `coverage`.
+    """What the replay could not see, or not to the end, as columns of `coverage`."""
 
-    Attributes:
-        rows_censored: rows that may not be judged (`cold_start`).
-        dispatches_undecided: dispatches of hashes whose owner is open (`undecided_ranges`).
-        dispatches_without_key: dispatches whose key no row had named by then, so that no rule could be checked.
-        entries_without_publish: entries that were dispatched or acknowledged and whose publish is not in the trace.
-        dispatches_without_end: dispatches without a row that shows that they reached the connection.
-        censored_never_dispatched: entries that still wait for their first dispatch at the end. They may be sent later.
-        censored_never_acknowledged: entries that were dispatched and not acknowledged at the end. They may be later.
-        consumers_by_snapshot_only: consumers that only snapshots name.
-        rows_censored_by_gaps: the censored rows in a gap or after one.
-    """
-
-    rows_censored: int
-    dispatches_undecided: int
-    dispatches_without_key: int
-    entries_without_publish: int
-    dispatches_without_end: int
+    rows_censored: int  # rows that may not be judged (`cold_start`)
+    dispatches_undecided: int  # dispatches of hashes whose owner is open (`undecided_ranges`)
+    dispatches_without_key: int  # dispatches whose key no row had named by then, so that no rule could be checked
+    entries_without_publish: int  # entries that were dispatched or acknowledged and whose publish is not in the trace
+    dispatches_without_end: int  # dispatches without a row that shows that they reached the connection
+    # Entries that still wait for their first dispatch at the end. They may be sent later.
     censored_never_dispatched: int
-    censored_never_acknowledged: int
-    consumers_by_snapshot_only: int
-    rows_censored_by_gaps: int
+    censored_never_acknowledged: int  # entries that were dispatched and not acknowledged at the end. They may be later.
+    consumers_by_snapshot_only: int  # consumers that only snapshots name
+    rows_censored_by_gaps: int  # the censored rows in a gap or after one
 
 
 @checkpointed("rows_seen")
@@ -50,24 +39,16 @@ class RowsSeen:
     """Counts the rows of one subscription, the publishes of its topic included.
 
     It takes the recorder's skew, and whether the rows are of a sample of the hashes.
-
-    Attributes:
-        rows: recorded; one that was delivered more than once counts once.
-        clock_steps: how often a row is earlier than the row before it by more than the recorder's skew.
-        gaps: rows that say that others were dropped; they are among `rows`.
-        publishes: publishes among them.
-        dropped: rows that a recorder dropped.
-        first_gap_us: when the first gap began; None: there is none.
     """
 
     _skew_us: int
     _sampled: bool = False
-    rows: int = 0
-    clock_steps: int = 0
-    gaps: int = 0
-    publishes: int = 0
-    dropped: int = 0
-    first_gap_us: int | None = None
+    rows: int = 0  # recorded; one that was delivered more than once counts once
+    clock_steps: int = 0  # how often a row is earlier than the row before it by more than the recorder's skew
+    gaps: int = 0  # rows that say that others were dropped; they are among `rows`
+    publishes: int = 0  # publishes among them
+    dropped: int = 0  # rows that a recorder dropped
+    first_gap_us: int | None = None  # when the first gap began; None: there is none
     _starts: int = 0
     _ends: int = 0
     _first_seq: int | None = None

@@ -27,19 +27,12 @@ _compiled: Final = Compiler([Path(__file__)])
 
 @checkpointed("beginning")
 class Beginning(NamedTuple):
-    """A membership change that gave ranges to consumers.
+    """A membership change that gave ranges to consumers."""
 
-    Attributes:
-        epoch: the number of the epoch that it began.
-        since: the point at which it took effect.
-        change: the change in words.
-        hashes_moved: how many hashes got another owner.
-    """
-
-    epoch: int
-    since: TracePoint
-    change: str
-    hashes_moved: int
+    epoch: int  # the number of the epoch that it began
+    since: TracePoint  # the point at which it took effect
+    change: str  # the change in words
+    hashes_moved: int  # how many hashes got another owner
 
 
 @checkpointed("owned_ranges")
@@ -47,26 +40,17 @@ class OwnedRanges(NamedTuple):
     """Ranges of the selector, each from the change that gave it these bounds and this owner; all end together.
 
     If the owner of a part of a range is open for some of that time, that time has a row of its own.
-
-    Attributes:
-        held: the ranges and the trace's numbers of their owners.
-        epochs: the number of the epoch with which each ownership began.
-        open: for each range whether another consumer may own a part of it.
-        beginnings: the changes with which the ownerships began, by the number of the epoch; perhaps others too.
-        names: the names of the owners, by the trace's number; perhaps others too.
-        because: why another consumer may own a part of the open ones.
-        last_epoch: the number of the last epoch; None while the ownerships go on.
-        until: the point at which they ended; None while they go on.
     """
 
-    held: ReportedRanges
-    epochs: Ints
-    open: NDArray[np.bool_]
+    held: ReportedRanges  # the ranges and the trace's numbers of their owners
+    epochs: Ints  # the number of the epoch with which each ownership began
+    open: NDArray[np.bool_]  # for each range whether another consumer may own a part of it
+    # The changes with which the ownerships began, by the number of the epoch; perhaps others too.
     beginnings: Mapping[int, Beginning]
-    names: Mapping[int, str]
-    because: str
-    last_epoch: int | None = None
-    until: TracePoint | None = None
+    names: Mapping[int, str]  # the names of the owners, by the trace's number; perhaps others too
+    because: str  # why another consumer may own a part of the open ones
+    last_epoch: int | None = None  # the number of the last epoch; None while the ownerships go on
+    until: TracePoint | None = None  # the point at which they ended; None while they go on
 
     def only(self, which: Ints) -> "OwnedRanges":
         """The ranges that an index selects."""

@@ -29,29 +29,19 @@ class ReplayResult:
     """The result of the replay of one subscription, without the epochs, which are taken as they end.
 
     The properties `reported_...` contain what this window reports; everything else contains all that is known.
-
-    Attributes:
-        loop: what the rows have led to; it has closed what was open.
-        findings: those that no later row can withdraw.
-        episodes: the draining episodes that have certainly drained.
-        unseen: the numbers of what was not seen, or not to the end.
-        report_range: the rows that this window reports. Other findings were reported before, or a later window reports
-            them; here they only explain.
-        silence: when the broker wrote nothing at all.
-        clock: whether times can be trusted.
-        signs: when its process certainly ran, when its locks were held, and whether the log ends in order.
-        waits_known: whether the trace shows which entries waited; False where entries from before its beginning were
-            open to the end.
     """
 
-    loop: StepLoop
-    findings: Records
-    episodes: Records
-    unseen: Unseen
+    loop: StepLoop  # what the rows have led to; it has closed what was open
+    findings: Records  # those that no later row can withdraw
+    episodes: Records  # the draining episodes that have certainly drained
+    unseen: Unseen  # the numbers of what was not seen, or not to the end
+    # The rows that this window reports. Other findings were reported before, or a later window reports them; here they
+    # only explain.
     report_range: ReportRange
-    silence: BrokerSilence
-    clock: Clock
-    signs: BrokerSigns
+    silence: BrokerSilence  # when the broker wrote nothing at all
+    clock: Clock  # whether times can be trusted
+    signs: BrokerSigns  # when its process certainly ran, when its locks were held, and whether the log ends in order
+    # Whether the trace shows which entries waited; False where entries from before its beginning were open to the end.
     waits_known: bool
 
     @property

@@ -1,6 +1,8 @@
 """Compares the broker's snapshots with the reconstruction, and takes values from them that the trace does not show."""
 
+from collections import defaultdict
 from collections.abc import Set
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +12,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
@@ -27,58 +28,67 @@ _PASSED = (
 
 @checkpointed("surplus")
 class Surplus(NamedTuple):
-    """The surplus in a snapshot's count of unacknowledged messages, at a moment when the trace shows the exact number.
+    """The surplus in a snapshot's count of unacknowledged messages, when the trace shows the exact number."""
 
-    Attributes:
-        seq: the row of the snapshot.
-        seq_begin: the rows up to this one come before the snapshot.
-        seq_end: the rows after this one come after it.
-        consumer: the index of the consumer.
-        messages: the broker's count of unacknowledged messages minus those that the consumer holds; F10 leaves a
-            surplus.
-        ts_us: the time of the snapshot.
+    seq: int  # the row of the snapshot
+    seq_begin: int  # the rows up to this one come before the snapshot
+    seq_end: int  # the rows after this one come after it
+    consumer: int  # the index of the consumer
+    # The broker's count of unacknowledged messages minus those that the consumer holds; F10 leaves a surplus.
+    messages: int
+    ts_us: int  # the time of the snapshot
+
+
+@checkpointed("blocked_attempts")
+@dataclass(eq=False, slots=True)
+class BlockedAttempts:
+    """The last count of each draining episode, by holder and hash.
+
+    A hash that the previous snapshot did not list, or whose count fell, has begun to drain again. Memory grows only
+    with such episodes.
     """
 
-    seq: int
-    seq_begin: int
-    seq_end: int
-    consumer: int
-    messages: int
-    ts_us: int
+    _counts: defaultdict[tuple[int, int], list[tuple[int, int, int]]] = field(default_factory=lambda: defaultdict(list))
+    _listed: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def note(self, snapshot: Snapshot, index: int, consumer: ConsumerSnapshot) -> None:
+        """Takes one consumer of the next snapshot, and its index in the state."""
+        before = self._listed.get(index, frozenset())
+        self._listed[index] = frozenset(consumer.refused)
+        for sticky_hash, attempts in consumer.refused.items():
+            counts = self._counts[index, sticky_hash]
+            if counts and sticky_hash in before and counts[-1][1] <= attempts:
+                counts.pop()
+            counts.append((snapshot.seq_begin, attempts, snapshot.ts_us))
+
+    def forget(self, before_us: int, draining: Set[tuple[int, int]]) -> None:
+        """Drops the counts up to `before_us`, except those of the holders and hashes in `draining`."""
+        over = [key for key, counts in self._counts.items() if counts[-1][2] <= before_us and key not in draining]
+        for holder_and_hash in over:
+            del self._counts[holder_and_hash]
+
+    def within(self, holder: int, sticky_hash: int, from_seq: int, to_seq: int) -> int | None:
+        """The highest count in snapshots between two rows; None: there is none."""
+        counts = self._counts.get((holder, sticky_hash), [])
+        return max((attempts for seq, attempts, _ in counts if from_seq <= seq <= to_seq), default=None)
 
 
 @checkpointed("snapshot_check")
+@dataclass(eq=False, slots=True)
 class SnapshotCheck:
-    """The snapshots of one subscription, each bracketed by two moments of the replay.
+    """The snapshots of one subscription, each bracketed by two moments of the replay."""
 
-    Attributes:
-        comparison: the agreements and mismatches between broker and reconstruction.
-        blocked_attempts: how often draining hashes blocked a dispatch, as the broker reports.
-        counters: impossible values of the broker's counters.
-        joined_at: the broker's read position when a consumer joined, by the trace's number.
-        surpluses: by how much the broker counts more unacknowledged messages than the reconstruction.
-        listed: the consumers that a snapshot lists.
-    """
-
-    __slots__ = (
-        "_begun",
-        "blocked_attempts",
-        "comparison",
-        "counters",
-        "joined_at",
-        "listed",
-        "surpluses",
-    )
-
-    def __init__(self, comparison: Comparison) -> None:
-        """Takes a comparison that has compared nothing yet."""
-        self.comparison = comparison
-        self.blocked_attempts = BlockedAttempts()
-        self.counters = ImpossibleCounters()
-        self.joined_at: dict[int, Position] = {}
-        self.surpluses: list[Surplus] = []
-        self.listed: set[int] = set()
-        self._begun: dict[int, Moment] = {}
+    comparison: Comparison  # the agreements and mismatches between broker and reconstruction
+    # How often draining hashes blocked a dispatch, as the broker reports.
+    blocked_attempts: BlockedAttempts = field(default_factory=BlockedAttempts)
+    # Impossible values of the broker's counters.
+    counters: ImpossibleCounters = field(default_factory=ImpossibleCounters)
+    # The broker's read position when a consumer joined, by the trace's number.
+    joined_at: dict[int, Position] = field(default_factory=dict)
+    # By how much the broker counts more unacknowledged messages than the reconstruction.
+    surpluses: list[Surplus] = field(default_factory=list)
+    listed: set[int] = field(default_factory=set)  # the consumers that a snapshot lists
+    _begun: dict[int, Moment] = field(default_factory=dict)
 
     def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""

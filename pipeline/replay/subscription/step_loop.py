@@ -1,97 +1,94 @@
 """Applies the steps of a membership to the dispatcher of one subscription, and compares snapshots with it."""
 
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.durations import short_until_us
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
-from dispatch_audit.pipeline.replay.evidence.delay_evidence import DelayEvidence
+from dispatch_audit.pipeline.replay.evidence.delay_evidence import DelayEvidence, may_be_other
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
-from dispatch_audit.pipeline.replay.evidence.other_dispatcher import may_be_other
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import Gap
+from dispatch_audit.pipeline.replay.packing.hashes import rows_of_sample
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
+from dispatch_audit.pipeline.replay.packing.repeated_rows import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
-from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
-from dispatch_audit.pipeline.replay.subscription.missing_rows import MissingRows
+from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart, MissingRows
 from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispatcher
-from dispatch_audit.pipeline.replay.subscription.observer import Observer
-from dispatch_audit.pipeline.replay.subscription.rows_of_sample import rows_of_sample
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import highest_position
 
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
 
 
+class Observer(Protocol):
+    """Looks at the dispatcher between two rows, and changes nothing. A replay with one has no checkpoint."""
+
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> list[ContradictedLimit]:
+        """Calls `dispatcher.replay` on the rows, cut where the observer looks, and returns the results together."""
+
+    def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
+        """Takes a last look, before the dispatcher closes what is open, and takes the hashes whose owners are open."""
+
+
 @checkpointed("step_loop")
+@dataclass(eq=False, slots=True, init=False)
 class StepLoop:
-    """The replay of one subscription: the steps of its membership, applied to its dispatcher one after the other.
+    """The replay of one subscription: the steps of its membership, applied to its dispatcher one after the other."""
 
-    Attributes:
-        dispatcher: the entries and their state.
-        membership: who was connected, and who owned which hash; the steps come from it.
-        short_until_us: when each consumer that left had no permits, or was at its limit, last; UNKNOWN: never.
-        cold_start: which rows may be judged.
-        snapshots: the comparison with the broker's snapshots.
-        missing: what is missing of the rows.
-        settings: the settings that rows and snapshots were compared with.
-        reported: how far snapshots report the assignment that follows from the selector.
-        limits: the evidence on the limits of unacknowledged messages.
-        delays: the evidence on delayed delivery.
-        other_dispatcher_seq: the row from which on the dispatcher may be of another kind than the profile; None: none.
-    """
-
-    __slots__ = (
-        "_config",
-        "_observer",
-        "_recorded_late",
-        "_refused",
-        "_settings_seen",
-        "cold_start",
-        "delays",
-        "dispatcher",
-        "limits",
-        "membership",
-        "missing",
-        "other_dispatcher_seq",
-        "reported",
-        "settings",
-        "short_until_us",
-        "snapshots",
-    )
+    dispatcher: Dispatcher  # the entries and their state
+    membership: Membership  # who was connected, and who owned which hash; the steps come from it
+    short_until_us: dict[int, int]  # when each consumer that left had no permits, or was at its limit, last
+    cold_start: ColdStart  # which rows may be judged
+    snapshots: SnapshotCheck  # the comparison with the broker's snapshots
+    missing: MissingRows  # what is missing of the rows
+    settings: ComparedSettings  # the settings that rows and snapshots were compared with
+    reported: ReportedAssignments  # how far snapshots report the assignment that follows from the selector
+    limits: LimitEvidence  # the evidence on the limits of unacknowledged messages
+    delays: DelayEvidence  # the evidence on delayed delivery
+    # The row from which on the dispatcher may be of another kind than the profile; None: none.
+    other_dispatcher_seq: int | None
+    _config: ReplayConfig
+    _observer: Observer | None
+    _recorded_late: bool | None
+    _refused: list[Refused]
+    _settings_seen: bool
 
     def __init__(self, config: ReplayConfig, observer: Observer | None) -> None:
         self.dispatcher = new_dispatcher(config)
         self.membership = Membership(config)
-        self.short_until_us: dict[int, int] = {}
+        self.short_until_us = {}
         self.cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
         profile = config.profile
         comparison = Comparison(profile.draining_return == "lazy", profile.acks_release_late, config.sample)
         self.snapshots = SnapshotCheck(comparison)
         self.missing = MissingRows(config.complete_from_start)
         self.settings = ComparedSettings()
-        self.reported = ReportedAssignments(drains=profile.dispatcher == "draining")
+        self.reported = ReportedAssignments(profile.dispatcher == "draining")
         self.limits = LimitEvidence()
         self.delays = DelayEvidence()
-        self.other_dispatcher_seq: int | None = None
+        self.other_dispatcher_seq = None
         self._config = config
         self._observer = observer
-        self._recorded_late: bool | None = None
-        self._refused: list[Refused] = []
+        self._recorded_late = None
+        self._refused = []
         self._settings_seen = False
 
     @property

@@ -15,9 +15,8 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, 
 from dispatch_audit.pipeline.replay.rules.alibis import standing
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
-from dispatch_audit.pipeline.replay.subscription.observer import Observer
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
+from dispatch_audit.pipeline.replay.subscription.step_loop import Observer, StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import FormerConsumers
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import outstanding

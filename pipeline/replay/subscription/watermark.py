@@ -9,6 +9,7 @@ later window. The age of a row depends on the clock, but the rows that are repor
 back.
 """
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -60,26 +61,18 @@ class ReportRange(NamedTuple):
 
 
 def reported_since(reported: TracePoint | None, until: TracePoint | None = None) -> ReportRange:
-    """The rows that were not reported before.
-
-    Args:
-        reported: the point up to which everything was reported; None: nothing was.
-        until: the point up to which everything is settled; None: the log ends here.
-    """
+    """The rows that were not reported before, up to a point at which everything is settled; None: the log ends here."""
     return ReportRange(reported or _BEGINNING, until or _END)
 
 
 @checkpointed("watermark")
+@dataclass(eq=False, slots=True)
 class Watermark:
     """Finds the point up to which rows are old enough; remembers one point for each second."""
 
-    __slots__ = ("_clock_us", "_marks", "_unsettled_us")
-
-    def __init__(self, unsettled_us: int) -> None:
-        """Takes the age from which on rows are old enough, in microseconds."""
-        self._unsettled_us = unsettled_us
-        self._marks = [_BEGINNING]
-        self._clock_us = _BEGINNING.ts_us
+    _unsettled_us: int  # the age from which on rows are old enough
+    _marks: list[TracePoint] = field(default_factory=lambda: [_BEGINNING])
+    _clock_us: int = _BEGINNING.ts_us
 
     def add(self, seq: Ints, ts_us: Ints) -> None:
         """Takes the next rows in the order of seq."""

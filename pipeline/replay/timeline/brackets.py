@@ -24,33 +24,20 @@ WAIT_US_MAX = 5_000_000
 @checkpointed("bracket")
 @dataclass(eq=False)
 class Bracket:
-    """One membership change and the bounds of its moment.
+    """One membership change and the bounds of its moment."""
 
-    Attributes:
-        row: its row with most details.
-        among: the brackets of its subscription.
-        start: its early side, None while only the late one was seen.
-        end: its late side, None while only the early one was seen.
-        join: for a leave, the join of the same consumer, which comes before it.
-        leave: for a join, the leave of the same consumer, once it was seen.
-        placed: the point at which it took effect, once that is decided.
-        seen_after: the last row known to come before it, by a dispatch or a snapshot; -1: none is known.
-        seen_before: the first row known to come after it, by a dispatch or a snapshot; None: none is known.
-        shown_by: seqs of the snapshots that were taken after it.
-        hidden_from: seqs of the snapshots that were taken before it.
-    """
-
-    row: MembershipEvent
-    among: "Brackets"
-    start: TracePoint | None = None
-    end: TracePoint | None = None
-    join: "Bracket | None" = None
-    leave: "Bracket | None" = None
-    placed: TracePoint | None = None
-    seen_after: int = -1
+    row: MembershipEvent  # its row with most details
+    among: "Brackets"  # the brackets of its subscription
+    start: TracePoint | None = None  # its early side, None while only the late one was seen
+    end: TracePoint | None = None  # its late side, None while only the early one was seen
+    join: "Bracket | None" = None  # for a leave, the join of the same consumer, which comes before it
+    leave: "Bracket | None" = None  # for a join, the leave of the same consumer, once it was seen
+    placed: TracePoint | None = None  # the point at which it took effect, once that is decided
+    seen_after: int = -1  # the last row known to come before it, by a dispatch or a snapshot; -1: none is known
+    # The first row known to come after it, by a dispatch or a snapshot; None: none is known.
     seen_before: int | None = None
-    shown_by: set[int] = field(default_factory=set)
-    hidden_from: set[int] = field(default_factory=set)
+    shown_by: set[int] = field(default_factory=set)  # seqs of the snapshots that were taken after it
+    hidden_from: set[int] = field(default_factory=set)  # seqs of the snapshots that were taken before it
 
     @property
     def vague(self) -> bool:
@@ -122,27 +109,20 @@ class Side(Enum):
 
 
 @checkpointed("brackets")
+@dataclass(eq=False, slots=True)
 class Brackets:
-    """The brackets of one subscription: pairs the sides of its membership changes as their rows arrive.
+    """The brackets of one subscription: pairs the sides of its membership changes as their rows arrive."""
 
-    Attributes:
-        held: the rows that are held.
-        skew_us: the recorder skew.
-        open: brackets in the order of their first row, until the caller removes them.
-        placed_seq: the row after which the last change took effect; -1: none has.
-    """
-
-    __slots__ = ("_joins", "_left", "_resetting", "_without_join", "held", "open", "placed_seq", "skew_us")
-
-    def __init__(self, held: HeldRows, skew_us: int) -> None:
-        self.held = held
-        self.skew_us = skew_us
-        self.open: list[Bracket] = []
-        self.placed_seq = -1
-        self._joins: dict[int, Bracket] = {}
-        self._left: set[int] = set()
-        self._resetting = False
-        self._without_join: set[int] = set()  # consumers that began to leave before a row showed that they had joined
+    held: HeldRows  # the rows that are held
+    skew_us: int  # the recorder skew
+    # Brackets in the order of their first row, until the caller removes them.
+    open: list[Bracket] = field(default_factory=list)
+    placed_seq: int = -1  # the row after which the last change took effect; -1: none has
+    _joins: dict[int, Bracket] = field(default_factory=dict)
+    _left: set[int] = field(default_factory=set)
+    _resetting: bool = False
+    # Consumers that began to leave before a row showed that they had joined.
+    _without_join: set[int] = field(default_factory=set)
 
     def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq; returns its role."""

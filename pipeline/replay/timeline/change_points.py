@@ -60,18 +60,12 @@ class Ordered(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The dispatches around membership changes, which show the routing in force.
+    """The dispatches around membership changes, which show the routing in force."""
 
-    Attributes:
-        seq: the seq of each decision, ascending.
-        hashes: its sticky hash.
-        consumers: the trace's number of its receiver.
-        recorded_late: only ends were recorded, so a dispatch recorded after a change may have been decided before it.
-    """
-
-    seq: Ints
-    hashes: Ints
-    consumers: Ints
+    seq: Ints  # the seq of each decision, ascending
+    hashes: Ints  # its sticky hash
+    consumers: Ints  # the trace's number of its receiver
+    # Only ends were recorded, so a dispatch recorded after a change may have been decided before it.
     recorded_late: bool
 
     @staticmethod

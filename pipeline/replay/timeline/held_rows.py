@@ -17,16 +17,12 @@ from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
 
 @checkpointed("held_rows")
 class HeldRows:
-    """The rows that have not taken effect, and the last one that has: the beginning of a bracket has its time.
-
-    Attributes:
-        recorded_late: only ends of dispatches are recorded, as far as the rows so far show.
-    """
+    """The rows that have not taken effect, and the last one that has: the beginning of a bracket has its time."""
 
     __slots__ = ("_clock", "_decisions", "_hashes", "_released", "_rows", "_taken", "recorded_late")
 
     def __init__(self) -> None:
-        self.recorded_late = True
+        self.recorded_late = True  # only ends of dispatches are recorded, as far as the rows so far show
         self._rows: Events = no_events()
         self._clock: Ints = self._rows.ts_us  # their ts_us, made ascending
         self._released = 0

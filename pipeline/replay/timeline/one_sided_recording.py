@@ -5,6 +5,7 @@ this is open for events within the recorder skew (TRACE_FORMAT, "Phases").
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -29,14 +30,12 @@ _CHANGES_MAX = 100
 
 
 @checkpointed("one_sided_recording")
+@dataclass(eq=False, slots=True)
 class OneSidedRecording:
     """The missing sides of a subscription's rows."""
 
-    __slots__ = ("_changes", "_seen")
-
-    def __init__(self) -> None:
-        self._seen: set[int] = set()  # codes among those of the sides
-        self._changes: list[Bounds] = []
+    _seen: set[int] = field(default_factory=set)  # codes among those of the sides
+    _changes: list[Bounds] = field(default_factory=list)
 
     def note_traffic(self, events: Events) -> None:
         """Takes the next rows."""

@@ -24,21 +24,17 @@ _FIRST_LOOK: Final = 2
 
 @checkpointed("open_changes")
 class OpenChanges:
-    """The open brackets of one subscription, and what narrows them.
-
-    Attributes:
-        brackets: those of all changes; the open ones have not taken effect.
-        views: the assignments in snapshots that may show open changes, in the order in which they were taken.
-    """
+    """The open brackets of one subscription, and what narrows them."""
 
     __slots__ = ("_held", "_undecided_rows_max", "brackets", "views")
 
     def __init__(self, held: HeldRows, skew_us: int, undecided_rows_max: int) -> None:
         """Takes the rows that are held, the recorder skew, and for how many rows an open order waits for evidence."""
+        # The assignments in snapshots that may show open changes, in the order in which they were taken.
         self.views: list[View] = []
         self._held = held
         self._undecided_rows_max = undecided_rows_max
-        self.brackets = Brackets(held, skew_us)
+        self.brackets = Brackets(held, skew_us)  # those of all changes; the open ones have not taken effect
 
     def remove(self, changes: Sequence[Bracket]) -> None:
         """Removes changes, whose points are located next."""

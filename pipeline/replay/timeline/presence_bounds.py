@@ -51,9 +51,7 @@ def note_view(changes: Sequence[Bracket], view: View) -> None:
 def precedence(changes: Sequence[Bracket], there: Collection[int]) -> Precedence:
     """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively.
 
-    Args:
-        changes: the changes.
-        there: consumers that a snapshot or a dispatch after all of the changes shows.
+    A snapshot or a dispatch after all of the changes shows the consumers that are `there`.
     """
     if len(changes) == 1:
         return np.zeros((1, 1), dtype=np.bool_)

@@ -4,6 +4,7 @@ A finding there that depends on the owner is not a violation.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -22,19 +23,12 @@ _NAMED_MAX = 6
 
 @checkpointed("undecided_range")
 class UndecidedRange(NamedTuple):
-    """Hashes whose owners are open between two rows: a doubt.
+    """Hashes whose owners are open between two rows: a doubt."""
 
-    Attributes:
-        from_seq: the first row that is concerned.
-        to_seq: the last row; None: the doubt goes on.
-        ranges: the hashes, as the selector looks them up, inclusive.
-        because: the changes whose order is open, in words.
-    """
-
-    from_seq: int
-    to_seq: int | None
-    ranges: HashRanges
-    because: str
+    from_seq: int  # the first row that is concerned
+    to_seq: int | None  # the last row; None: the doubt goes on
+    ranges: HashRanges  # the hashes, as the selector looks them up, inclusive
+    because: str  # the changes whose order is open, in words
 
     def concerns(self, from_seq: int, to_seq: int) -> bool:
         """Whether the doubt concerns a row between two, inclusive."""
@@ -53,15 +47,13 @@ class UndecidedRange(NamedTuple):
 
 
 @checkpointed("undecided_ranges")
+@dataclass(eq=False, slots=True)
 class UndecidedRanges:
     """The doubts about one subscription, in the order of their first rows."""
 
-    __slots__ = ("_ranges", "all", "modulus")
-
-    def __init__(self) -> None:
-        self.all: list[UndecidedRange] = []
-        self.modulus = 0
-        self._ranges = 0  # at least the number of ranges of the doubts that are not coarse
+    all: list[UndecidedRange] = field(default_factory=list)
+    modulus: int = 0
+    _ranges: int = 0  # at least the number of ranges of the doubts that are not coarse
 
     def __bool__(self) -> bool:
         return bool(self.all)

@@ -4,6 +4,7 @@ It counts decisions to dispatch, with redeliveries, as `Consumer.dispatched` doe
 of its entry if an earlier row names it; the others are counted as `unkeyed`.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,30 +22,17 @@ _ENDS: Final = among(Code.DISPATCH_END)
 
 
 @checkpointed("dispatch_counts")
+@dataclass(eq=False, slots=True)
 class DispatchCounts:
-    """The dispatches of one subscription.
+    """The dispatches of one subscription."""
 
-    Attributes:
-        dispatched: the number of decisions to dispatch.
-        unkeyed: the number of those whose key no row had named by then.
-    """
-
-    __slots__ = ("_hashes", "_keys", "dispatched", "unkeyed")
-
-    def __init__(self) -> None:
-        self.dispatched = 0
-        self.unkeyed = 0
-        self._keys = HeavyHitters()
-        self._hashes = HeavyHitters()
+    dispatched: int = 0  # the number of decisions to dispatch
+    unkeyed: int = 0  # the number of those whose key no row had named by then
+    _keys: HeavyHitters = field(default_factory=HeavyHitters)
+    _hashes: HeavyHitters = field(default_factory=HeavyHitters)
 
     def count(self, events: Events, hashes: Ints, decided: NDArray[np.intp]) -> None:
-        """Takes a stretch of events.
-
-        Args:
-            events: rows in the order of seq.
-            hashes: the sticky hash of each row, UNKNOWN where no row names its key.
-            decided: the indexes of the rows that are decisions to dispatch.
-        """
+        """Takes events with the sticky hash of each (UNKNOWN: no row names its key), and which are decisions."""
         if not decided.size:
             return
         keyed = decided[hashes[decided] != UNKNOWN]
@@ -64,12 +52,7 @@ class DispatchCounts:
 
 
 def decisions(events: Events, starts_seen: bool) -> NDArray[np.intp]:
-    """The indexes of decisions to dispatch; an end counts as one until the recorder has written a start.
-
-    Args:
-        events: rows in the order of seq.
-        starts_seen: whether a row before them was a start (`starts_seen` of the state).
-    """
+    """The indexes of decisions to dispatch; an end counts as one until the recorder has written a start."""
     if not events.has(Code.DISPATCH_START, Code.DISPATCH_END):
         return np.empty(0, dtype=np.intp)
     starts = _STARTS[events.code]
@@ -87,6 +70,7 @@ class Peak(NamedTuple):
 
 
 @checkpointed("peaks")
+@dataclass(eq=False, slots=True)
 class Peaks:
     """The largest peaks of the hashes of one subscription.
 
@@ -95,11 +79,8 @@ class Peaks:
     smaller, so the kept ones are exact.
     """
 
-    __slots__ = ("_parts", "_size")
-
-    def __init__(self) -> None:
-        self._parts: list[Peak] = []
-        self._size = 0
+    _parts: list[Peak] = field(default_factory=list)
+    _size: int = 0
 
     def note_all(self, state: State) -> None:
         """Takes the peaks of all hashes in use; call before they are forgotten, and at the end."""

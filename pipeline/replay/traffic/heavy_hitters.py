@@ -10,6 +10,7 @@ Observations are summed in blocks of a fixed size, and the sums are merged when 
 depend on how a trace is cut, and few observations wait.
 """
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,21 +28,13 @@ _BLOCK: Final = 1 << 15
 
 @checkpointed("key_counts")
 class KeyCounts(NamedTuple):
-    """Keys with their counts; columns of equal length.
+    """Keys with their counts; columns of equal length."""
 
-    Attributes:
-        group: the first part of the key, the sticky hash for instance.
-        key: the second part.
-        times: the count, too small by at most `HeavyHitters.error_max`.
-        ledger: the ledger of the first entry that was counted for the key.
-        entry: the entry id of that entry.
-    """
-
-    group: Ints
-    key: Ints
-    times: Ints
-    ledger: Ints
-    entry: Ints
+    group: Ints  # the first part of the key, the sticky hash for instance
+    key: Ints  # the second part
+    times: Ints  # the count, too small by at most `HeavyHitters.error_max`
+    ledger: Ints  # the ledger of the first entry that was counted for the key
+    entry: Ints  # the entry id of that entry
 
     def rows(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "KeyCounts":
         """The rows that the index selects."""
@@ -53,24 +46,17 @@ def _together(parts: list[KeyCounts]) -> KeyCounts:
 
 
 @checkpointed("heavy_hitters")
+@dataclass(eq=False, slots=True)
 class HeavyHitters:
-    """Counts of keys.
+    """Counts of keys."""
 
-    Attributes:
-        error_max: the largest error by which a count is too small; 0: all are exact.
-    """
-
-    __slots__ = ("_block", "_counts", "_new", "_room", "_sums", "_waiting", "error_max")
-
-    def __init__(self, room: int = ROOM, block: int = _BLOCK) -> None:
-        """Takes the number of keys that are counted exactly, and of observations that are summed at a time."""
-        self.error_max = 0
-        self._room = room
-        self._block = block
-        self._counts = KeyCounts(*(np.empty(0, dtype=np.int64) for _ in KeyCounts._fields))
-        self._sums: list[KeyCounts] = []
-        self._new: list[KeyCounts] = []
-        self._waiting = 0  # the observations in `_new`, which may be many small parts
+    _room: int = ROOM
+    _block: int = _BLOCK
+    error_max: int = 0  # the largest error by which a count is too small; 0: all are exact
+    _counts: KeyCounts = field(default_factory=lambda: KeyCounts(*np.empty((5, 0), dtype=np.int64)))
+    _sums: list[KeyCounts] = field(default_factory=list)
+    _new: list[KeyCounts] = field(default_factory=list)
+    _waiting: int = 0  # the observations in `_new`, which may be many small parts
 
     def add(self, group: Ints, key: Ints, ledger: Ints, entry: Ints) -> None:
         """Takes observations, in the order of the trace; columns of equal length, which must not change afterwards."""

@@ -4,10 +4,14 @@ Source: contract 2 (which settings choose the selector) and 6 (the classic dispa
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS, Selector, make_selector
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile, SettingValue, profile_for, profiles
@@ -15,7 +19,7 @@ from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
-from dispatch_audit.pipeline.replay.trial.ring_points import points_in
+from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 VERSION: Final = "pulsar_version"
 # Two namesakes, because releases differ in how they number them, and so many consumers that ring points collide.
@@ -23,17 +27,11 @@ _SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
 
 
 class SelectorClaim(NamedTuple):
-    """The claims that a trace would make to be replayed with a selector.
+    """The claims that a trace would make to be replayed with a selector."""
 
-    Attributes:
-        profile: the name of the profile.
-        version: the version of the broker.
-        settings: the settings of broker.conf that choose the selector, with their values.
-    """
-
-    profile: str
-    version: str
-    settings: Mapping[str, SettingValue]
+    profile: str  # the name of the profile
+    version: str  # the version of the broker
+    settings: Mapping[str, SettingValue]  # the settings of broker.conf that choose the selector, with their values
 
     def applied(self, config: ReplayConfig) -> ReplayConfig:
         """The configuration of a replay with this selector."""
@@ -77,10 +75,7 @@ def other_selectors(
 ) -> Iterator[SelectorClaim]:
     """Selectors other than that of the configuration that may give the reported assignments, the likeliest first.
 
-    Args:
-        config: the configuration of the replay.
-        reported: assignments that snapshots report; none: every selector may give them.
-        names: of the consumers in them.
+    Without reports every selector may give them. `names` are those of the consumers in them.
     """
     hashing = config.broker.get(CONSISTENT_HASHING) is not False
     claimed = make_selector(config.selector(sticky=False), config.points, config.profile)
@@ -143,3 +138,39 @@ def _fits_bounds(selector: Selector, reported: Sequence[ReportedAssignment]) -> 
 def _bounds(seen: ReportedAssignment) -> tuple[int, int]:
     ranges = [both for consumer in seen.snapshot.consumers for both in consumer.ranges or ()]
     return min(start for start, _ in ranges), max(end for _, end in ranges)
+
+
+_POINTS_MAX: Final = 1_000
+_REPORTS_MAX: Final = 5
+# Operators set round numbers, and the last points of a consumer may not show because its ranges are fused.
+_ROUND: Final = (100, 50, 10, 5, 1)
+
+
+def points_in(profile: Profile, reported: Sequence[ReportedAssignment], names: Mapping[int, str]) -> list[int]:
+    """The numbers of points of a consumer that explain where reported ranges end, the roundest first; perhaps none."""
+    least = 0
+    for seen in sorted(reported, key=lambda seen: -seen.consumers)[:_REPORTS_MAX]:
+        if seen.consumers < 2:
+            break
+        top = max(end for consumer in seen.snapshot.consumers for _, end in consumer.ranges or ())
+        named = Counter(names.get(consumer.consumer) for consumer in seen.snapshot.consumers)
+        for consumer in seen.snapshot.consumers:
+            name = names.get(consumer.consumer)
+            # The index of a namesake depends on joins and leaves before.
+            if name is not None and named[name] == 1:
+                least = max(least, _least_points(profile, name, {end for _, end in consumer.ranges or ()} - {top}))
+    return list(dict.fromkeys(-(-least // step) * step for step in _ROUND)) if least else []
+
+
+def _least_points(profile: Profile, name: str, ends: Iterable[int]) -> int:
+    """The lowest number of points of a consumer among which are all ends of its ranges; 0: there is none."""
+    wanted = np.array(sorted(ends), dtype=np.int64)
+    numbers = range(1, _POINTS_MAX + 1)
+    least = bisect_left(numbers, True, key=lambda points: bool(np.isin(wanted, _ring(profile, name, points)).all()))
+    return numbers[least] if wanted.size and least < _POINTS_MAX else 0
+
+
+def _ring(profile: Profile, name: str, points: int) -> Int64Array:
+    selector = make_selector("consistent_hashing", points, profile)
+    selector.add(0, name)
+    return selector.routing().uppers

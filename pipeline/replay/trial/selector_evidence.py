@@ -16,26 +16,18 @@ _SNAPSHOTS_MIN: Final = 3
 
 
 class SelectorEvidence(NamedTuple):
-    """What rows show of the selector of a replay.
+    """What rows show of the selector of a replay."""
 
-    Attributes:
-        agreeing: whether a snapshot of several consumers reports the hash ranges that the replay has.
-        alone: the number of snapshots of a single consumer that report them.
-        differing: the reported assignments that differ, where the rows determine those of the replay.
-        open: those that differ where the rows leave them open, at the beginning of a trace that does not begin with the
-            first join.
-        misrouted: the dispatches to another consumer than the owner, where the owner is not open.
-        misrouted_hashes: how many different pairs of hash and receiver they have.
-        dispatches: the number of dispatches.
-    """
-
-    agreeing: bool
-    alone: int
+    agreeing: bool  # whether a snapshot of several consumers reports the hash ranges that the replay has
+    alone: int  # the number of snapshots of a single consumer that report them
+    # The reported assignments that differ, where the rows determine those of the replay.
     differing: Sequence[ReportedAssignment]
+    # Those that differ where the rows leave them open, at the beginning of a trace that does not begin with the first
+    # join.
     open: Sequence[ReportedAssignment]
-    misrouted: Sequence[TracePoint]
-    misrouted_hashes: int
-    dispatches: int
+    misrouted: Sequence[TracePoint]  # the dispatches to another consumer than the owner, where the owner is not open
+    misrouted_hashes: int  # how many different pairs of hash and receiver they have
+    dispatches: int  # the number of dispatches
 
     @property
     def contradicts(self) -> bool:
@@ -52,9 +44,7 @@ class SelectorEvidence(NamedTuple):
     def explains(self, against: "SelectorEvidence", alone_min: int) -> bool:
         """Whether this selector explains what contradicts the claimed one, except for mistakes that a broker may make.
 
-        Args:
-            against: the evidence about the claimed selector.
-            alone_min: how many snapshots of a single consumer are enough, if there are none of several.
+        If there are no snapshots of several consumers, `alone_min` of a single one are enough.
         """
         if len(self.misrouted) > max(1, len(against.misrouted) // 20):
             return False

@@ -1,90 +1,78 @@
 """The facts outside of a finding on which verdicts depend: joins, leaves, and the bugs that the broker can have."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
-from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
+from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom, titles
+from dispatch_audit.pipeline.contract.known_bugs import remedy as remedy_of
+from dispatch_audit.pipeline.contract.rule import Contrast
 from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import (
+    CLOSED_BY_BROKER,
+    RESTARTS,
+    MembershipEvent,
+    TracePoint,
+)
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import published_before_joins, sent_before_joins
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 SENT_WITHOUT_ACK_MAX: Final = 1_000
 """The entries that may be sent before one is acknowledged: by default the receiver queue of a client."""
 
 
 class Joined(NamedTuple):
-    """The positions that the dispatcher had reached when a consumer joined (contract 6.7).
+    """The positions that the dispatcher had reached when a consumer joined (contract 6.7)."""
 
-    Attributes:
-        read: the highest position dispatched before; None: no entry was, or the consumer never joined.
-        published: the highest position published before; None: no entry was, or the consumer never joined.
-        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot reported it.
-    """
-
+    # The highest position dispatched before; None: no entry was, or the consumer never joined.
     read: tuple[int, int] | None
+    # The highest position published before; None: no entry was, or the consumer never joined.
     published: tuple[int, int] | None
-    reported: tuple[int, int] | None
+    reported: tuple[int, int] | None  # `readPositionWhenJoining` of a snapshot; None: no snapshot reported it
 
 
 class Rejoin(NamedTuple):
-    """The join of a consumer while none was connected, and the leave of the last one before it.
+    """The join of a consumer while none was connected, and the leave of the last one before it."""
 
-    Attributes:
-        joined: the point of the join; that of the leave if `certain` is False.
-        left: the point of the leave.
-        certain: False if the two overlapped, so that the join may have taken effect first.
-        by_broker: whether the broker closed the consumer that left, as it does for a seek or an unload.
-    """
-
-    joined: TracePoint
-    left: TracePoint
-    certain: bool = True
-    by_broker: bool = False
+    joined: TracePoint  # the point of the join; that of the leave if `certain` is False
+    left: TracePoint  # the point of the leave
+    certain: bool = True  # False if the two overlapped, so that the join may have taken effect first
+    by_broker: bool = False  # whether the broker closed the consumer that left, as it does for a seek or an unload
 
 
 class FindingContext:
-    """One replayed subscription and its broker.
-
-    Attributes:
-        found: the result of the replay.
-        config: the configuration of the replay.
-        recorders: those of its topic.
-        names: the names of consumers and rows in texts.
-        numbers: the trace's number of each consumer, by its index in findings and episodes.
-        stays: the join and the leave of each consumer, by the trace's number.
-        doubts: the hashes whose owners are undecided.
-        exceptions: the exceptions of the contract for this release.
-        drains: whether the broker runs the draining dispatcher; the others have recently joined consumers.
-        skew_us: the recorder skew in microseconds.
-        release: the release of the broker.
-    """
+    """One replayed subscription and its broker."""
 
     def __init__(self, found: ReplayResult, config: ReplayConfig, recorders: Recorders = ONE) -> None:
-        self.found = found
-        self.config = config
-        self.recorders = recorders
-        self.names = Names(found, recorders)
+        self.found = found  # the result of the replay
+        self.config = config  # the configuration of the replay
+        self.recorders = recorders  # those of its topic
+        self.names = Names(found, recorders)  # the names of consumers and rows in texts
+        # The trace's number of each consumer, by its index in findings and episodes.
         self.numbers = found.dispatcher.consumers.numbers
-        self.stays = found.membership.stays
-        self.doubts = found.membership.owners.doubts
+        self.stays = found.membership.stays  # the join and the leave of each consumer, by the trace's number
+        self.doubts = found.membership.owners.doubts  # the hashes whose owners are undecided
+        # The exceptions of the contract for this release.
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
+        # Whether the broker runs the draining dispatcher; the others have recently joined consumers.
         self.drains = config.profile.dispatcher == "draining"
-        self.skew_us = config.skew_us
-        self.release = config.release
+        self.skew_us = config.skew_us  # the recorder skew in microseconds
+        self.release = config.release  # the release of the broker
         self._bugs = bugs_by_symptom(config.release, config.profile.dispatcher)
 
     @cached_property
@@ -111,6 +99,35 @@ class FindingContext:
     def exception(self, exception: ExceptionId) -> ExceptionId | None:
         """The exception, if the contract of this broker has it."""
         return exception if exception in self.exceptions else None
+
+    def finding(
+        self,
+        at: TracePoint | MembershipEvent | Snapshot,
+        what: str,
+        verdict: FindingVerdict,
+        evidence: Sequence[str],
+        *,
+        against: str = "",
+        contrast: Contrast = "",
+        remedy: str = "",
+        consumer: int = NOBODY,
+        consumer_name: str | None = None,
+        **columns: Any,
+    ) -> JudgedFinding:
+        """A finding about a row, with the reasons of its verdict; bugs that explain it say the remedy, if any does."""
+        bugs = verdict.known_bugs
+        why = *filter(None, [verdict.because]), *titles(bugs)
+        return JudgedFinding(
+            severity=verdict.severity,
+            seq=at.seq,
+            ts_us=at.ts_us,
+            explanation=FindingText(what, against, contrast, why, remedy or remedy_of(bugs, self.release)),
+            evidence=evidence,
+            consumer=self.names.number(consumer),
+            consumer_name=consumer_name or self.names.name(consumer),
+            known_bugs=bugs,
+            **columns,
+        )
 
     @cached_property
     def acks_recorded(self) -> bool:

@@ -29,9 +29,7 @@ _NOT_THE_SAME: Final = unexplained(
 def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContext) -> dict[int, FindingVerdict]:
     """The verdict on every early duplicate that no exception permits, by its index among all findings.
 
-    Args:
-        overtakings: by seq, the verdict on every dispatch that passed a waiting entry of its hash.
-        context: the subscription and its broker.
+    `overtakings` has, by seq, the verdict on every dispatch that passed a waiting entry of its hash.
     """
     findings = context.found.findings
     indexes = np.flatnonzero((findings.rule == EARLY_DUPLICATE) & (findings.permitted == NOT_PERMITTED))
@@ -47,14 +45,7 @@ def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContex
 def _judged(
     of_consumer: Ints, replayed: Records, overtakings: Mapping[int, FindingVerdict], context: FindingContext
 ) -> dict[int, FindingVerdict]:
-    """The verdicts on the duplicates of one consumer, by index.
-
-    Args:
-        of_consumer: their indexes among all findings, ordered by seq.
-        replayed: see `block_verdict`.
-        overtakings: see `duplicates`.
-        context: the subscription and its broker.
-    """
+    """The verdicts on the duplicates of one consumer, given by their indexes in the order of seq, by index."""
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
     seqs = frozenset(findings.seq[of_consumer].tolist())

@@ -19,23 +19,14 @@ ALL: Final = 0
 
 
 class FindingText(NamedTuple):
-    """The text of a finding in parts. Each part is a clause without a final mark; the remedy is whole sentences.
+    """The text of a finding in parts. Each part is a clause without a final mark; the remedy is whole sentences."""
 
-    Attributes:
-        what: what happened.
-        against: what contradicts it; empty: it is wrong by itself.
-        contrast: the conjunction between the two.
-        why: the reasons for the verdict, the known bugs among them last.
-        remedy: what an operator can do about it; empty: nothing is known to help.
-        assumes: the values of settings on which it rests and that no row says.
-    """
-
-    what: str
-    against: str = ""
-    contrast: Contrast = ""
-    why: tuple[str, ...] = ()
-    remedy: str = ""
-    assumes: tuple[Assumption, ...] = ()
+    what: str  # what happened
+    against: str = ""  # what contradicts it; empty: it is wrong by itself
+    contrast: Contrast = ""  # the conjunction between the two
+    why: tuple[str, ...] = ()  # the reasons for the verdict, the known bugs among them last
+    remedy: str = ""  # what an operator can do about it; empty: nothing is known to help
+    assumes: tuple[Assumption, ...] = ()  # the values of settings on which it rests and that no row says
 
     @property
     def sentence(self) -> str:
@@ -60,66 +51,37 @@ def explained(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedFinding:
-    """One finding with its verdict, evidence and explanation.
+    """One finding with its verdict, evidence and explanation."""
 
-    Attributes:
-        severity: the verdict.
-        seq: the row that completes the finding, as the replay numbers it.
-        ts_us: the time of that row, in microseconds since 1970 UTC.
-        explanation: the finding in words.
-        evidence: the rows that prove it, oldest first, in words; at least one.
-        sticky_hash: the hash that it is about; None: no single hash.
-        key_id: the key of the entry; None: no single key.
-        ledger_id: the ledger of the entry that it is about; None: no single entry.
-        entry_id: the id of that entry in the ledger.
-        consumer: the consumer that it is about, by its recorder's number; None: no single consumer.
-        consumer_name: its name.
-        other_consumer: the second consumer involved, by its recorder's number; None: there is none.
-        other_consumer_name: its name.
-        epoch: the epoch of the row; None: the finding is about no single dispatch or acknowledgement.
-        change: the membership change that began the epoch, such as `join c2`; None: the owner of the hash is not at
-            issue.
-        permitted_by: the exception of the contract that it matches; None: it matches none.
-        known_bugs: the bugs that explain it, the closest first (ids of `conf/known_bugs.toml`).
-        assumes: the values of settings on which it rests and that no row says.
-        detail: details that have no column; None: the rule has none.
-    """
-
-    severity: Severity
-    seq: int
-    ts_us: int
-    explanation: FindingText
-    evidence: Sequence[str]
-    sticky_hash: int | None = None
-    key_id: int | None = None
-    ledger_id: int | None = None
-    entry_id: int | None = None
-    consumer: int | None = None
-    consumer_name: str | None = None
-    other_consumer: int | None = None
-    other_consumer_name: str | None = None
-    epoch: int | None = None
+    severity: Severity  # the verdict
+    seq: int  # the row that completes the finding, as the replay numbers it
+    ts_us: int  # the time of that row, in microseconds since 1970 UTC
+    explanation: FindingText  # the finding in words
+    evidence: Sequence[str]  # the rows that prove it, oldest first, in words; at least one
+    sticky_hash: int | None = None  # the hash that it is about; None: no single hash
+    key_id: int | None = None  # the key of the entry; None: no single key
+    ledger_id: int | None = None  # the ledger of the entry that it is about; None: no single entry
+    entry_id: int | None = None  # the id of that entry in the ledger
+    consumer: int | None = None  # the consumer that it is about, by its recorder's number; None: no single consumer
+    consumer_name: str | None = None  # its name
+    other_consumer: int | None = None  # the second consumer involved, by its recorder's number; None: there is none
+    other_consumer_name: str | None = None  # its name
+    epoch: int | None = None  # the epoch of the row; None: the finding is about no single dispatch or acknowledgement
+    # The membership change that began the epoch, such as `join c2`; None: the owner of the hash is not at issue.
     change: str | None = None
-    permitted_by: ExceptionId | None = None
-    known_bugs: tuple[str, ...] = ()
-    assumes: tuple[Assumption, ...] = ()
-    detail: Mapping[str, object] | None = None
+    permitted_by: ExceptionId | None = None  # the exception of the contract that it matches; None: it matches none
+    known_bugs: tuple[str, ...] = ()  # the bugs that explain it, the closest first (ids of `conf/known_bugs.toml`)
+    assumes: tuple[Assumption, ...] = ()  # the values of settings on which it rests and that no row says
+    detail: Mapping[str, object] | None = None  # details that have no column; None: the rule has none
 
 
 class RuleFindings(NamedTuple):
-    """The findings of one part of the audit about one rule on one subscription.
+    """The findings of one part of the audit about one rule on one subscription."""
 
-    Attributes:
-        rule: the name of the rule.
-        checked: how often the rule was checked.
-        counts: the number of findings by severity, including those that are not in `worst`.
-        worst: the worst findings, worst first.
-    """
-
-    rule: RuleName
-    checked: int
-    counts: Mapping[Severity, int]
-    worst: Sequence[JudgedFinding]
+    rule: RuleName  # the name of the rule
+    checked: int  # how often the rule was checked
+    counts: Mapping[Severity, int]  # the number of findings by severity, including those that are not in `worst`
+    worst: Sequence[JudgedFinding]  # the worst findings, worst first
 
 
 def severities(found: Iterable[JudgedFinding]) -> Counter[Severity]:

@@ -41,13 +41,9 @@ def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
 
 
 def block_verdict(block: Ints, of_consumer: Ints, replayed: Records, context: FindingContext) -> FindingVerdict:
-    """The verdict on a block: whether two overlapping reads have sent it.
+    """The verdict on a block of duplicates of one consumer, by their indexes: whether two overlapping reads sent it.
 
-    Args:
-        block: the indexes of its duplicates among all findings.
-        of_consumer: the indexes of all duplicates of its consumer.
-        replayed: all duplicates of the subscription that came from replay the first time.
-        context: of the findings.
+    `replayed` are all duplicates of the subscription that came from replay the first time.
     """
     findings = context.found.findings
     known = chosen(findings, block[findings.other_seq[block] != UNKNOWN])

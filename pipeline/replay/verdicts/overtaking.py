@@ -31,11 +31,7 @@ def overtaken(
     """The verdict on an entry that was sent while an older entry of its hash, `other`, waited.
 
     If a leaving consumer may still have held the older entry, the milder verdict applies (`passes_a_leaver`).
-
-    Args:
-        finding: of `redelivery_order` or `replay_overtaken`.
-        overtakings: by seq, the verdict on every earlier dispatch that passed a waiting entry of its hash.
-        context: the subscription and its broker.
+    `overtakings` has, by seq, the verdict on every earlier dispatch that passed a waiting entry of its hash.
     """
     rewound = sent_from_before(finding, finding.seq, finding.ts_us, context)
     rejoin = context.rejoin_before(finding.seq)
@@ -109,12 +105,6 @@ def still_from_before(
 
     A consumer that returns the entry puts it into replay, which sends it again at once. The rewound cursor reads older
     entries, and this one again, only later.
-
-    Args:
-        finding: the finding on the later dispatch.
-        sent_seq: the earlier dispatch.
-        overtakings: see `overtaken`.
-        context: the subscription and its broker.
 
     Returns:
         None: the earlier dispatch was not under F12, or the cursor was rewound again since then.
@@ -195,13 +185,7 @@ def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> b
 def late_first(
     finding: KernelFinding, overtakings: Mapping[int, FindingVerdict], context: FindingContext
 ) -> FindingVerdict:
-    """The verdict on a first delivery after that of a later entry: the verdict on the overtaking, if there was one.
-
-    Args:
-        finding: of `first_delivery_order`.
-        overtakings: by seq, the verdict on every dispatch that passed a waiting entry of its hash.
-        context: the subscription and its broker.
-    """
+    """The verdict on a first delivery after that of a later entry: the verdict on the overtaking, if there was one."""
     if finding.marks & Mark.UNPUBLISHED != 0 and "E2" in context.exceptions:
         return not_provable("its publish is not in the trace, so it may have been delayed (E2)")
     overtaking = overtakings.get(finding.other_seq)

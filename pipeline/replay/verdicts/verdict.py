@@ -8,19 +8,14 @@ from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 
 
 class FindingVerdict(NamedTuple):
-    """The verdict on one finding.
+    """The verdict on one finding."""
 
-    Attributes:
-        severity: the severity of the finding.
-        permitted_by: the exception of contract 9.3 that it matches; a known bug may match one too.
-        known_bugs: the bugs of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
-        because: the reason for the severity that the trace shows, as a clause; may be empty.
-    """
-
-    severity: Severity
+    severity: Severity  # the severity of the finding
+    # The exception of contract 9.3 that it matches; a known bug may match one too.
     permitted_by: ExceptionId | None = None
+    # The bugs of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
     known_bugs: tuple[str, ...] = ()
-    because: str = ""
+    because: str = ""  # the reason for the severity that the trace shows, as a clause; may be empty
 
 
 UNEXPLAINED: Final = FindingVerdict("violation")

@@ -25,11 +25,11 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
 )
 from dispatch_audit.pipeline.replay.checkpoint.objects import dumps, loads
 from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
-from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
 HEAD = len(b"dispatch-audit checkpoint\n")
 REFUSED = "audit the log from its beginning"

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events, narrow
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
-from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
+from dispatch_audit.pipeline.replay.packing.repeated_rows import REPEATED_ROW
 from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches, encoded
 
 

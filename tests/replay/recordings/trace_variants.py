@@ -24,8 +24,7 @@ from recorded import RECORDINGS
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
-from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
-from dispatch_audit.pipeline.replay.verdicts.reported.snapshot_findings import mismatch_findings
+from dispatch_audit.pipeline.replay.verdicts.reported_findings import counter_findings, mismatch_findings
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 Logs = Sequence[Sequence[Columns]]

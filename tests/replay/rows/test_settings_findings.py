@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSe
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.reported.settings_findings import settings_findings
+from dispatch_audit.pipeline.replay.verdicts.reported_findings import settings_findings
 
 LIMIT = "maxUnackedMessagesPerConsumer"
 

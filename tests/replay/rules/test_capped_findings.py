@@ -17,7 +17,7 @@ def findings(rule: int, permitted: int, count: int) -> Records:
 
 
 def test_each_rule_has_its_room_and_so_has_what_an_exception_permits() -> None:
-    kept = CappedFindings(kept_max=10)
+    kept = CappedFindings(10)
     for _ in range(3):
         kept.add(findings(SINGLE_HOLDER, 5, 7))
     kept.add(findings(SINGLE_HOLDER, 0, 4))

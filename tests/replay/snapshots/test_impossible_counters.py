@@ -6,7 +6,7 @@ import pytest
 from local_replay import AUTO_SPLIT, LOW, Log, Replay, replayed, reported
 
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.reported.counter_findings import counter_findings
+from dispatch_audit.pipeline.replay.verdicts.reported_findings import counter_findings
 
 
 def _log(batch_size: int = 1) -> Log:

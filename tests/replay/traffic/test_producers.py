@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from recorded import of_each
 
 from dispatch_audit.pipeline.replay.packing.producer_summary import (
+    Producers,
     Published,
     published_parts,
 )
-from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
 # Seconds by itself.
 pytestmark = pytest.mark.heavy

@@ -30,18 +30,13 @@ _put_all = EntryPoint(put_all)
 
 @checkpointed("consumer_index")
 class ConsumerIndex:
-    """The consumers that a subscription has had so far.
-
-    Attributes:
-        numbers: the trace's numbers, in the order of their indexes.
-        of: the index of each number.
-    """
+    """The consumers that a subscription has had so far."""
 
     __slots__ = ("__dict__", "numbers", "of")
 
     def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.of: dict[int, int] = {}
+        self.numbers: list[int] = []  # the trace's numbers, in the order of their indexes
+        self.of: dict[int, int] = {}  # the index of each number
 
     def __len__(self) -> int:
         return len(self.numbers)

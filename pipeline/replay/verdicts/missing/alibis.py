@@ -34,7 +34,7 @@ from dispatch_audit.pipeline.contract.rules import (
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything, resting_on
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
-from dispatch_audit.pipeline.replay.subscription.missing_rows import UnseenRows
+from dispatch_audit.pipeline.replay.subscription.cold_start import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 
 _NO_ACKNOWLEDGEMENT: Final = "the trace has no row of an acknowledgement, so it does not show what consumers still held"

@@ -1,1 +1,0 @@
-"""Findings on snapshots of the broker, and on settings that the trace claims."""

@@ -1,0 +1,201 @@
+"""Findings on what the broker reports: snapshots and counters that contradict the trace, settings it does not have.
+
+If a consumer has fewer than zero unacknowledged messages, the broker subtracted some twice. If only the total is below
+the sum of its consumers, the broker subtracted more for a consumer that left than it had added (contract 4.14).
+Snapshots have no total of permits; permits below zero after a leave have no other known cause.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dispatch_audit.pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
+from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
+from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
+from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings, severities
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import not_acknowledged, perhaps_other_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable
+from dispatch_audit.pipeline.utc import moment
+
+_NAMED_MAX = 10
+# By rule: the noun for what differs, and the clauses for what only the broker has and for what only the trace has.
+_DIFFERENCES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
+    "assignment_mismatch": (
+        ("hash range", "hash ranges"),
+        (
+            "the broker reports {} that the trace does not show: {}",
+            "the trace shows {} that the broker does not report: {}",
+        ),
+    ),
+    "draining_mismatch": (
+        ("draining hash", "draining hashes"),
+        (
+            "the broker reports more entries than the trace allows of {}: {}",
+            "the broker reports fewer entries than the trace requires of {}: {}",
+        ),
+    ),
+}
+_RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
+
+
+def mismatch_findings(context: FindingContext) -> list[RuleFindings]:
+    """The mismatches between snapshots and the replay, by rule, in the order of the trace."""
+    found = context.found
+    by_rule = []
+    for rule in _RULES:
+        findings = [_mismatch_finding(m, context) for m in found.reported_mismatches if m.rule == rule]
+        counts = severities(findings)
+        # Mismatches beyond the limit were only counted; without evidence no reason for a milder verdict is known.
+        unproven = found.membership.owners.unknown or (rule == "draining_mismatch" and bool(_never_recorded(context)))
+        counts["not_provable" if unproven else "violation"] += found.snapshots.comparison.beyond[rule]
+        by_rule.append(RuleFindings(rule, found.snapshots.comparison.compared[rule], +counts, findings))
+    return by_rule
+
+
+def _never_recorded(context: FindingContext) -> str:
+    """Why the trace does not show which hashes drain, as a clause: it has no row of some kind; empty: it shows it."""
+    if not context.found.dispatcher.checked[DISPATCHES]:
+        return "the trace has no row of a dispatch, so it does not show what consumers held"
+    return not_acknowledged(context)
+
+
+def _perhaps_left(mismatch: Mismatch, context: FindingContext) -> str:
+    """Why leaves may be missing in the trace, as a clause: the snapshot lacks a consumer; empty: it does not."""
+    if context.leaves_recorded:
+        return ""
+    listed = {consumer.consumer for consumer in mismatch.snapshot.consumers}
+    joined = [stay.joined for number, stay in context.stays.items() if number not in listed and stay.joined is not None]
+    gone = any(at.seq < mismatch.snapshot.seq_begin for at in joined)
+    return "the trace has no row of a leave, and the snapshot lacks a consumer that had joined" if gone else ""
+
+
+def _mismatch_verdict(mismatch: Mismatch, context: FindingContext) -> FindingVerdict:
+    of_draining = mismatch.rule == "draining_mismatch"
+    because = (
+        mismatch.undecided
+        or perhaps_other_dispatcher(context, mismatch.snapshot.seq)
+        or _perhaps_left(mismatch, context)
+        or (_never_recorded(context) if of_draining else "")
+    )
+    if because:
+        return not_provable(because)
+    if of_draining and mismatch.missing and not mismatch.surplus:
+        bugs = context.bugs_with("reported_as_draining_still")
+        if bugs:
+            return FindingVerdict("known_bug", None, bugs)
+    return UNEXPLAINED
+
+
+def _mismatch_finding(mismatch: Mismatch, context: FindingContext) -> JudgedFinding:
+    snapshot, names = mismatch.snapshot, context.names
+    evidence, bracket = taken_between(snapshot, names)
+    noun, templates = _DIFFERENCES[mismatch.rule]
+    differences = "; ".join(
+        template.format(count(len(items), *noun), _listed(items))
+        for template, items in zip(templates, (mismatch.missing, mismatch.surplus), strict=True)
+        if items
+    )
+    return context.finding(
+        snapshot,
+        f"for {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {differences}",
+        _mismatch_verdict(mismatch, context),
+        [evidence],
+        consumer=mismatch.consumer,
+        detail=bracket,
+    )
+
+
+def taken_between(snapshot: Snapshot, names: Names) -> tuple[str, dict[str, object]]:
+    """The line of evidence for a snapshot, and the rows between which it was taken as details of a finding."""
+    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
+    line = f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"
+    return line, {"seq_begin": begin, "seq_end": end}
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = len(items) - _NAMED_MAX
+    return ", ".join(items[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+_SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "available permits"}
+
+
+def counter_findings(context: FindingContext) -> list[RuleFindings]:
+    """The findings on counters below zero, in the order of the trace."""
+    found = context.found
+    findings = [_counter_finding(counter, context) for counter in found.reported_impossible_counters]
+    counts = severities(findings)
+    counts["info"] += found.snapshots.counters.beyond
+    return [RuleFindings("impossible_counter", found.snapshots.counters.checked, +counts, findings)]
+
+
+def _bugs(found: ImpossibleCounter, context: FindingContext) -> tuple[str, ...]:
+    if found.counter != "unacked_messages":
+        return context.bugs_with("permits_below_zero_after_a_leave") if found.after_leave else ()
+    if found.consumer != NOBODY or found.value >= found.of_consumers:
+        return context.bugs_with("unacknowledged_below_zero")
+    return context.bugs_with("total_below_that_of_consumers")
+
+
+def _counter_finding(found: ImpossibleCounter, context: FindingContext) -> JudgedFinding:
+    snapshot, names = found.snapshot, context.names
+    evidence, bracket = taken_between(snapshot, names)
+    of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
+    together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
+    return context.finding(
+        snapshot,
+        f"for {of_whom} the broker reports {found.value} {_SPOKEN[found.counter]} at {moment(snapshot.ts_us)} "
+        f"(seq {names.seq(snapshot.seq)}){together}",
+        FindingVerdict("info", known_bugs=_bugs(found, context)),
+        [evidence],
+        contrast="but",
+        against="there cannot be fewer than none",
+        consumer=found.consumer,
+        detail={"counter": found.counter, "value": found.value, **bracket},
+    )
+
+
+_NEVER_CLAIMED: Final = "trace.json does not give {setting}, whose default on this release is {value}"
+
+
+def settings_findings(context: FindingContext) -> list[RuleFindings]:
+    """The contradicted settings, in the order of the trace."""
+    found = context.found
+    findings = [_setting_finding(contradiction, context) for contradiction in found.reported_contradictions]
+    return [RuleFindings("settings_mismatch", found.loop.settings.checked, severities(findings), findings)]
+
+
+def _setting_finding(contradiction: Contradiction, context: FindingContext) -> JudgedFinding:
+    claim, at, names = contradiction.claim, contradiction.at, context.names
+    return context.finding(
+        at,
+        _claimed(claim, names),
+        not_provable(contradiction.judged),
+        [f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
+        contrast="but",
+        against=(
+            f"the broker shows {contradiction.value or 'another value'} at {moment(at.ts_us)} (seq "
+            f"{names.seq(at.seq)}): {contradiction.shown}"
+        ),
+        detail={
+            "setting": claim.name,
+            "claimed": claim.text,
+            "claimed_by": claim.where,
+            "claimed_seq": None if claim.seq is None else names.own_seq(claim.seq),
+            "shown": contradiction.value or None,
+        },
+    )
+
+
+def _claimed(claim: Setting, names: Names) -> str:
+    if claim.where == "default":
+        return _NEVER_CLAIMED.format(setting=claim.name, value=claim.text)
+    who = "trace.json" if claim.seq is None else f"the settings at seq {names.seq(claim.seq)}"
+    return f"{who} {'claim' if claim.seq is not None else 'claims'} {claim.name} = {claim.text}"
