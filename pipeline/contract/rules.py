@@ -34,6 +34,7 @@ RuleName = Literal[
     "impossible_counter",
     "clocks_apart",
     "never_acknowledged",
+    "never_sent",
     "acknowledged_before_reset",
     "aborted_acknowledgement",
     "sent_often",
@@ -351,6 +352,17 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
     ),
+    "never_sent": Rule(
+        statement="An entry that is published while consumers are connected is sent to one of them.",
+        found_when=(
+            "snapshots show mark-delete behind entries that were sent to nobody and acknowledged by no consumer: the "
+            "broker acknowledged them itself; once for each subscription"
+        ),
+        unless=_ALWAYS_INFORMATION,
+        counted="consumers",
+        about="facts",
+        informs=True,
+    ),
     "acknowledged_before_reset": Rule(
         statement="An entry that was acknowledged is not sent again.",
         found_when="an entry is sent after a reset although it was acknowledged, or passed by mark-delete, before",
@@ -429,6 +441,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
 
 CLIENT_RULES: Final[tuple[RuleName, ...]] = (
     "never_acknowledged",
+    "never_sent",
     "acknowledged_before_reset",
     "aborted_acknowledgement",
     "sent_often",
@@ -441,6 +454,7 @@ CLIENT_RULES: Final[tuple[RuleName, ...]] = (
 
 FACTS_AT_THE_END: Final[tuple[RuleName, ...]] = (
     "never_acknowledged",
+    "never_sent",
     "reconnect_loop",
     "different_policies",
     "refused_join",

@@ -24,6 +24,7 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "not_read_yet": "the broker had not read so far in the topic",
         "dispatch_rate_limit": "a dispatch rate that somebody had set was used up",
         "ack_holes_limit": "more gaps between acknowledged entries than the cursor keeps, so the broker paused",
+        "broker_hung": "a thread of the broker held the locks without which nothing is sent",
         "unexplained": "the trace does not show for what",
     }
 )

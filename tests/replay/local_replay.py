@@ -51,7 +51,9 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 TOPIC: Final = "persistent://public/default/orders"
 GROUP: Final = Group(TOPIC, "ks")
-AUTO_SPLIT: Final[Mapping[str, object]] = {"subscriptionKeySharedUseConsistentHashing": False}
+RANGES: Final[Mapping[str, object]] = {"subscriptionKeySharedUseConsistentHashing": False}
+AUTO_SPLIT: Final[Mapping[str, object]] = {**RANGES, "entryFilterNames": ""}
+"""No filter may have rejected what is never sent, unless a test says only `RANGES`."""
 SKEW_US: Final = 10_000
 WRITTEN: Final = frozenset({"ack", "leave"})
 """What the recorder of a short log writes, even if the log has no row of a kind: a trace of thousands has some."""

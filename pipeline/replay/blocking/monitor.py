@@ -31,12 +31,15 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, 
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
+    BY_MARK_DELETE,
     GIVES_UP,
     INTERVAL_OVER,
     INTERVALS,
+    PASSES,
     RELEASED,
     SAMPLE,
     STALLED,
@@ -144,6 +147,14 @@ class BlockingMonitor:
             self.stalls.note(self._watch.dispatched(state, at, named, self._situation_of(state)))
         elif reason == GIVES_UP:
             self._watch.before_release(state, at, self._situation_of(state))
+        elif reason == PASSES:
+            # It passed them after the snapshot before at the earliest. A filter may have rejected them long before,
+            # unless mark-delete was right in front of them.
+            shown = TracePoint(at.seq, int(common_of(state)["shown_ts"]))
+            in_front = _is_in_front_of_waiting(state)
+            self.stalls.note(
+                self._watch.before_change(state, shown, BY_MARK_DELETE, self._situation_of(state), sure=in_front)
+            )
         elif reason == RELEASED:
             self.members_change(state, at, BY_ACK)
             self.recent.release(state, at)
@@ -263,6 +274,13 @@ class BlockingMonitor:
     def _is_unwritable(self, state: Seen, consumer: int, interval: Interval) -> bool:
         """Whether the broker may have sent a consumer nothing because its connection took nothing."""
         return self.limits.unwritable_takes_nothing and bool(may_be_unwritable(state, interval.from_seq)[consumer])
+
+
+def _is_in_front_of_waiting(state: Seen) -> bool:
+    """Whether the entry after mark-delete waits."""
+    common, entries = common_of(state), state.entries.view(np.ndarray)
+    first = (entries["ledger"] == common["mark_delete_ledger"]) & (entries["entry"] == common["mark_delete_entry"] + 1)
+    return bool((first & (entries["marks"] & Mark.WAITING != 0)).any())
 
 
 def _hash_wait(row: KernelInterval, interval: Interval) -> Blocked:

@@ -5,7 +5,8 @@ from typing import Final
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
-from dispatch_audit.pipeline.replay.state.output import GIVES_UP, STALLED
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.output import GIVES_UP, PASSES, STALLED
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 
 _LOOKS_OF_A_STALL: Final = 4
@@ -16,22 +17,35 @@ _LOOKS_OF_A_STALL: Final = 4
 def stop_for_a_stall(state: SeenByBlocking, events: Events, i: int, longest_us: int) -> int:
     """Why the kernel stops in front of a row after nothing was sent to any consumer for `longest_us`; 0: it goes on.
 
-    It stops once in front of a dispatch, which ends the stall (STALLED), and now and then in front of a row that takes
-    an entry from a consumer, which may end it (GIVES_UP): who held what shows in front of that row only.
+    It stops once in front of a dispatch, which ends the stall (STALLED), once in front of a snapshot by which
+    mark-delete passes what waits (PASSES), and now and then in front of a row that takes an entry from a consumer,
+    which may end it (GIVES_UP): who held what shows in front of that row only.
     """
     common, waits, ts, code = state.common, state.waits.common, events.ts_us[i], events.code[i]
     silent_us = ts - max(common[0].last_dispatch_ts, common[0].waiting_since_ts)
     if common[0].waiting == 0 or silent_us < longest_us:
         return 0
-    if code == Code.DISPATCH_START or (code == Code.DISPATCH_END and common[0].starts_seen == 0):
+    sends = code == Code.DISPATCH_START or (code == Code.DISPATCH_END and common[0].starts_seen == 0)
+    if sends or (code == Code.MARK_DELETE and _passes_what_waits(state, events.ledger[i], events.entry[i])):
         if waits[0].stopped_at_seq == events.seq[i]:
             return 0
         waits[0].stopped_at_seq = events.seq[i]
-        return STALLED
+        return STALLED if sends else PASSES
     if ts - waits[0].looked_ts < longest_us // _LOOKS_OF_A_STALL or not _takes_an_entry(state, events, i):
         return 0
     waits[0].looked_ts = ts
     return GIVES_UP
+
+
+@compiled
+def _passes_what_waits(state: Seen, ledger: int, entry: int) -> bool:
+    """Whether mark-delete at a position is behind an entry that waits."""
+    entries = state.entries
+    for slot in range(entries.size):
+        waits = entries[slot].ledger >= 0 and entries[slot].marks & Mark.WAITING != 0
+        if waits and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
+            return True
+    return False
 
 
 @compiled

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.clients.never_sent import never_sent
 from dispatch_audit.pipeline.replay.clients.refused import ONE_POLICY, Policy, policy_of, refused_joins, spoken
 from dispatch_audit.pipeline.replay.clients.uneven_share import uneven_shares
 from dispatch_audit.pipeline.replay.membership.stays import Stay
@@ -42,12 +43,14 @@ def client_findings(context: FindingContext) -> list[RuleFindings]:
     """The findings of the rules about clients that need more than one row."""
     never, opened = _never_acknowledged(context)
     stays = list(context.stays.values())
+    unsent = never_sent(context)
     loops, policies = list(_loops(stays, context)), list(_policies(stays, context))
     # Few hashes are sent to consumers unevenly by chance.
     uneven = list(_uneven(context)) if context.config.sample.is_all else []
     refused = refused_joins(context)
     return [
         RuleFindings("never_acknowledged", opened, {"info": len(never)}, never[:_SHOWN_MAX]),
+        RuleFindings("never_sent", len(stays), {"info": len(unsent)}, unsent),
         RuleFindings("reconnect_loop", len(stays), {"info": len(loops)}, loops),
         RuleFindings("different_policies", len(stays), {"info": len(policies)}, policies),
         RuleFindings(

@@ -92,6 +92,8 @@ class Dispatcher(RowReplay):
             self.monitor.idle_over(self._state, at, BY_JOIN)
         self.monitor.reports.rewound(at.ts_us)
         common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
+        if common["first_join_seq"] == UNKNOWN:
+            common["first_join_seq"] = at.seq
 
     def begin_leaving(self, number: int) -> None:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""

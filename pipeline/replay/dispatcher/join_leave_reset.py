@@ -5,7 +5,7 @@ looking ahead (`timeline`).
 """
 
 from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_slot, is_kept_for_a_read
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import count_never_sent, free_slot, is_kept_for_a_read
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending, return_to_replay
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -153,6 +153,7 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
     state.common[0].resetting = NO_RESET if over else RESTARTED
     state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, point.ts_us + skew_us)
     for slot in range(entries.size):
+        count_never_sent(state, slot)
         # No read survives a reset.
         if entries[slot].ledger >= 0 and is_kept_for_a_read(state, slot):
             free_slot(state, slot)
@@ -227,6 +228,7 @@ def close(state: State, out: Output, point: TracePoint) -> None:
         if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
             end_episode(state, out, at, point, STILL_OPEN)
     for slot in range(state.entries.size):
+        count_never_sent(state, slot)
         if state.entries[slot].ledger >= 0 and state.entries[slot].marks & Mark.ACKED == 0:
             expect_end(state, out, slot)
             note_unsent(state, out, slot)

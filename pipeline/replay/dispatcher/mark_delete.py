@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset, withdraw
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import State
@@ -141,6 +141,19 @@ def _passed_by_broker(state: State, out: Output, slot: int, point: TracePoint) -
 
 
 @compiled
+def _is_never_sent(state: State, slot: int) -> bool:
+    """Whether an entry that mark-delete passes was published after the first join and sent to nobody."""
+    entry, common = state.entries[slot], state.common
+    unknown = Mark.ACKED | UNSURE | Mark.VAGUE | Mark.UNPUBLISHED
+    return bool(
+        entry.marks & Mark.WAITING != 0
+        and entry.marks & unknown == 0
+        and entry.times_sent == 0
+        and entry.since_seq >= common[0].first_join_seq
+    )
+
+
+@compiled
 def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, releases: bool) -> None:
     """Moves mark-delete to the broker's own position if that is higher, or if it was a guess."""
     common, entries = state.common, state.entries
@@ -161,6 +174,8 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             waited = entries[slot].marks & Mark.WAITING != 0
+            if _is_never_sent(state, slot):
+                entries[slot].marks |= Mark.NEVER_SENT
             if entries[slot].marks & (Mark.ACKED | Mark.MAYBE_SKIPPED | Mark.IN_TRANSACTION) == 0:
                 _passed_by_broker(state, out, slot, point)
             stop_waiting(state, slot, point.ts_us)

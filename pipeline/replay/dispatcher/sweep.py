@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_slot, is_kept_for_a_read
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import count_never_sent, free_slot, is_kept_for_a_read
 from dispatch_audit.pipeline.replay.durations import SLOWEST_READ_US
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import drop
@@ -46,6 +46,7 @@ def _sweep_entries(state: State, before_us: int) -> None:
             and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
             and max(entries[slot].sent_ts, entries[slot].acked_ts) < before_us
         ):
+            count_never_sent(state, slot)
             free_slot(state, slot)
 
 

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STIL
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
+from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import hang_in, spoken
 
 _CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
     {
@@ -50,7 +51,7 @@ _HASHES_MAX = 5
 def blocking(context: FindingContext) -> Rows:
     """A row for each interval in which entries waited, in the order of their beginnings."""
     names = context.names
-    rows = [_row(interval, _explanation(interval, names), names) for interval in context.reported_waits]
+    rows = [_row(*_explained(interval, context), names) for interval in context.reported_waits]
     for episode in plain(context.found.reported_waits_for_draining, KernelEpisode):
         waited = _waited_for_draining(episode)
         rows.append(_row(waited, _drained(waited, episode.held_at_start, names), names))
@@ -83,12 +84,20 @@ def _row(interval: Blocked, explanation: str, names: Names) -> dict[str, Any]:
     }
 
 
-def _explanation(interval: Blocked, names: Names) -> str:
+def _explained(interval: Blocked, context: FindingContext) -> tuple[Blocked, str]:
+    """An interval with its explanation; what only a hang of the broker explains has that as its cause."""
+    hang = hang_in(interval.span, context) if interval.cause == Cause.UNEXPLAINED.word else None
+    if hang is None:
+        return interval, _explanation(interval, context.names)
+    return interval._replace(cause=Cause.BROKER_HUNG.word), _explanation(interval, context.names, spoken(hang))
+
+
+def _explanation(interval: Blocked, names: Names, otherwise: str = "") -> str:
     seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
     cost = _cost(interval.entries, interval.waited_us / 1e6)
     # For a single hash there may be no blocking consumer: then the owner itself was unavailable.
     has_blocking = interval.blocking != NOBODY
-    why = (_CLAUSES_OF_ALL if interval.scope == "subscription" else _CLAUSES)[interval.cause].format(
+    why = otherwise or (_CLAUSES_OF_ALL if interval.scope == "subscription" else _CLAUSES)[interval.cause].format(
         consumer=names.spoken(interval.consumer),
         blocking=names.spoken(interval.blocking),
         unavailable=names.spoken(interval.blocking if has_blocking else interval.consumer),

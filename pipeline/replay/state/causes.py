@@ -29,6 +29,7 @@ class Cause(IntEnum):
     DISPATCH_RATE_LIMIT = 14
     ACK_HOLES_LIMIT = 15
     OVERDUE = 16
+    BROKER_HUNG = 17
 
     @property
     def word(self) -> str:

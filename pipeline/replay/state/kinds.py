@@ -214,6 +214,13 @@ COMMON = RecordKind(
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held
         "skip_until_ts": UNKNOWN,  # entries that were published up to then may have been skipped
+        "first_join_seq": UNKNOWN,  # when the first consumer joined: before it the subscription may not have been there
+        "never_sent": 0,  # entries that mark-delete passed, sent to nobody and acknowledged by no consumer
+        "never_sent_ledger": UNKNOWN,  # the first of them
+        "never_sent_entry": 0,
+        "never_sent_seq": 0,  # since when it had waited
+        "never_sent_ts": 0,
+        "never_sent_key": UNKNOWN,  # the key of all of them; UNKNOWN: they have several
         "delays": DELAYS_ON,  # whether the broker heeds delayed delivery: DELAYS_ON, ...
         "delays_in_doubt": 0,  # a delayed entry was published while trace.json alone said that they are off
     },

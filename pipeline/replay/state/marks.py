@@ -33,6 +33,7 @@ class _Marks(NamedTuple):
     DUE: int = 4194304  # DELAYED, and the time of its delivery has come
     IN_TRANSACTION: int = 16777216  # published or acknowledged in one, and not sent since: no row says how it ended
     ACKED_BEFORE: int = 33554432  # acknowledged before the last reset, and not sent since
+    NEVER_SENT: int = 67108864  # mark-delete passed it before it was sent to anybody
     CLAIMED_DUE: int = 8388608  # DELAYED, and DUE at once because trace.json alone says that delays are off
 
 

@@ -50,6 +50,7 @@ STALLED: Final = 2  # nothing was sent to any consumer for long, until this row
 SAMPLE: Final = 3  # the next capacity sample is due
 RELEASED: Final = 4  # mark-delete has reached the position that a recently joined consumer waits for
 GIVES_UP: Final = 6  # nothing was sent for long, and the row takes an entry from a consumer: this may end it
+PASSES: Final = 7  # nothing was sent for long, and mark-delete passes entries that wait: this may end it
 CONTRADICTED: Final = 5  # the broker contradicts a claimed limit
 
 OF_CONSUMER: Final = 0

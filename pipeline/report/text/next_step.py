@@ -51,6 +51,8 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "topic, if {oldest} should not wait for it",
         "ack_holes_limit": "look at why {blamed} did not acknowledge {oldest}, or raise "
         "managedLedgerMaxUnackedRangesToPersist",
+        "broker_hung": "see what the threads of the broker wait for (jstack), and restart it if they wait for each "
+        "other: {oldest} waited meanwhile",
         "unexplained": "record the broker's statistics as snapshots too: the trace does not show what {oldest} "
         "waited for",
     }

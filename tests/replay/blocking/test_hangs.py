@@ -80,6 +80,14 @@ def test_a_process_that_ran_all_the_time_has_not_stood_still() -> None:
     assert "stood still" not in " ".join(with_beats["why"])
 
 
+def test_the_table_of_waits_calls_a_hang_by_its_name() -> None:
+    for waits_for, cause in ((None, "unexplained"), ("a lock, held by thread t", "broker_hung")):
+        rows = tables_of(hanging(beats=True, waits_for=waits_for).rows, version="4.2.4")["blocking"]
+        of_all = [row for row in rows if row["scope"] == "subscription"]
+        assert [row["cause"] for row in of_all] == [cause]
+        assert ("it waited for a lock, held by thread t" in of_all[0]["explanation"]) == (waits_for is not None)
+
+
 def test_a_stall_in_a_hang_says_who_held_the_locks_since_when() -> None:
     (found,) = stalls_of(hanging(beats=True, waits_for="a lock of a.Dispatcher, held by thread t"))
     assert found["severity"] == "violation"

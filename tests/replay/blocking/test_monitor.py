@@ -13,6 +13,7 @@ from local_replay import (
     HIGHEST,
     LOW,
     LOWEST,
+    RANGES,
     SKEW_US,
     Log,
     Replay,
@@ -91,6 +92,8 @@ def test_a_hash_that_never_drained_is_stalled() -> None:
     assert (found.hash, found.owner, found.drained_from, found.ended_by) == (HIGH_HASH, 1, -1, "open")
     assert found.from_seq == published
     assert _told(replay) == [("stalled", "violation")]
+    # A filter may have rejected all that its hash ever had, if nothing says that there is none.
+    assert _told(replayed(log.rows, settings=RANGES)) == [("stalled", "not_provable")]
 
 
 def test_a_hash_whose_owner_got_nothing_later_is_none() -> None:

@@ -8,6 +8,7 @@ closes a topic: the state before the first leave counts.
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
@@ -20,8 +21,19 @@ from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_JOIN, BY_LEAVE, BY_RESET, BY_SETTINGS
+from dispatch_audit.pipeline.replay.state.output import (
+    BY_ACK,
+    BY_DISPATCH,
+    BY_JOIN,
+    BY_LEAVE,
+    BY_MARK_DELETE,
+    BY_RESET,
+    BY_SETTINGS,
+)
 from dispatch_audit.pipeline.replay.state.seen import Seen
+
+# What takes entries that wait: a request to skip, and mark-delete in a snapshot, for which no row says why.
+_SKIPS: Final = (BY_RESET, BY_MARK_DELETE)
 
 
 @checkpointed("stall_watch")
@@ -54,8 +66,12 @@ class StallWatch:
         if self._before_leaves is not None and self._before_leaves.cause in causes:
             self._before_leaves = None
 
-    def before_change(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:
+    def before_change(
+        self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf, *, sure: bool = True
+    ) -> list[Blocked]:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready.
+
+        Unless it is `sure` that all entries that seem to wait do, only what explains the time counts.
 
         Returns:
             The stall that a skip has ended before, if nothing that waited in it waits any more.
@@ -65,7 +81,7 @@ class StallWatch:
         interval = idle_interval(state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
-            found = None if interval is None else self._look(interval, situation_of)
+            found = None if interval is None else self._look(interval, situation_of, sure=sure)
             self._before_leaves = found if ended_by == BY_LEAVE else None
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
@@ -74,11 +90,11 @@ class StallWatch:
 
     def _ended_by_skip(self, since_us: int | None) -> list[Blocked]:
         """The stall in front of a skip, unless the silence goes on that it belongs to; then forgets it."""
-        before = self._unexplained
-        if before is None or before.span.ended_by != BY_RESET or before.span.from_ts == since_us:
+        before = self._unexplained or self._explained
+        if before is None or before.span.ended_by not in _SKIPS or before.span.from_ts == since_us:
             return []
-        self._unexplained = None
-        return [before]
+        self._unexplained = self._explained = None
+        return [before] if before.span.to_ts - before.span.from_ts >= self._threshold_us else []
 
     def before_release(self, state: Seen, at: TracePoint, situation_of: SituationOf) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
@@ -86,7 +102,7 @@ class StallWatch:
         if interval is not None:
             self._look(interval, situation_of)
 
-    def _look(self, interval: Interval, situation_of: SituationOf) -> Blocked | None:
+    def _look(self, interval: Interval, situation_of: SituationOf, *, sure: bool = True) -> Blocked | None:
         """Remembers and returns why nothing is sent so far."""
         found = self._found(interval, situation_of)
         self._looked = interval
@@ -97,7 +113,9 @@ class StallWatch:
             # A cause that was over by then is as long as an earlier look saw it.
             if before is None or before.span.to_ts < self._explained_until_us:
                 self._explained = found
-        elif interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None:
+        elif (
+            sure and interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None
+        ):
             before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
             # One row may change a state in several steps: what the first of them takes away, only the first look shows.
             at_once = before is not None and before.span.to_ts == interval.to_ts and not kind_of(before).provable

@@ -77,6 +77,26 @@ def free_slot(state: State, slot: int) -> None:
 
 
 @compiled
+def count_never_sent(state: State, slot: int) -> None:
+    """Counts an entry that is forgotten, if mark-delete passed it and no read in flight has sent it since."""
+    entry, common = state.entries[slot], state.common
+    if entry.ledger < 0 or entry.marks & Mark.NEVER_SENT == 0 or entry.times_sent > 0:
+        return
+    state.entries[slot].marks &= ~Mark.NEVER_SENT
+    first = (common[0].never_sent_ledger, common[0].never_sent_entry)
+    if common[0].never_sent > 0 and entry.key_id != common[0].never_sent_key:
+        common[0].never_sent_key = UNKNOWN
+    elif common[0].never_sent == 0:
+        common[0].never_sent_key = entry.key_id
+    if common[0].never_sent == 0 or (entry.ledger, entry.entry) < first:
+        common[0].never_sent_ledger = entry.ledger
+        common[0].never_sent_entry = entry.entry
+        common[0].never_sent_seq = entry.since_seq
+        common[0].never_sent_ts = entry.since_ts
+    common[0].never_sent += 1
+
+
+@compiled
 def was_read(state: State, ledger: int, entry: int) -> bool:
     """Whether the broker has certainly read a position: at least up to the highest one that was dispatched."""
     common = state.common

@@ -12,11 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import FIRST_DELIVERY_ORDER, OVERTAKING, REDELIVERY_COUNT
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
+from dispatch_audit.pipeline.replay.state.output import STILL_OPEN, KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -27,6 +28,10 @@ _PERHAPS: Final = (
     "later entries of its hash passed it and it was never sent, as if an entry filter had rejected it (E4): no row "
     "says which filters the topic has"
 )
+_NONE_SENT: Final = (
+    "no entry of its hash was ever sent, as if an entry filter had rejected all of them (E4): no row says which "
+    "filters the topic has"
+)
 _PUT_OFF: Final = (
     "it came with a redelivery count that no row raised, as if an entry filter had put it off (E4): no row says which "
     "filters the topic has"
@@ -36,7 +41,7 @@ _ORDER: Final = (FIRST_DELIVERY_ORDER, *OVERTAKING)
 Position = tuple[int, int]
 
 
-def _in_force(context: FindingContext) -> str:
+def filters_in_force(context: FindingContext) -> str:
     """What the trace says of the entry filters of the topic, as a clause; empty: it names none."""
     names = context.found.loop.in_force.filters or context.config.broker.get(ENTRY_FILTERS)
     return _IN_FORCE.format(str(names).replace(",", ", ")) if names else ""
@@ -48,7 +53,7 @@ def filtered(verdicts: Sequence[FindingVerdict], context: FindingContext) -> lis
     about_order = np.flatnonzero(np.isin(findings.rule, _ORDER))
     if not about_order.size:
         return found
-    put_off, rejected, in_force = _put_off(context), perhaps_rejected(context), _in_force(context)
+    put_off, rejected, in_force = _put_off(context), perhaps_rejected(context), filters_in_force(context)
     for at, finding in findings_at(findings, about_order):
         because = in_force or _because(finding, put_off, rejected)
         if found[at].severity in ("violation", "known_bug") and because:
@@ -67,11 +72,30 @@ def _because(finding: KernelFinding, put_off: set[Position], rejected: set[Posit
 
 def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
     """Why an entry filter may have taken the entries that waited, as a clause; empty: nothing says so."""
-    if in_force := _in_force(context):
+    if in_force := filters_in_force(context):
         return in_force
     if oldest in perhaps_rejected(context):
         return _PERHAPS
     return _PUT_OFF if oldest in _put_off(context) else ""
+
+
+def doubt_of_hash(context: FindingContext, starved: StarvedHash) -> str:
+    """The same for the entries of one hash."""
+    doubt, is_open = doubt_of_filters(context, starved.head), starved.span.ended_by == STILL_OPEN
+    if doubt or not is_open:
+        return doubt
+    traffic, said = context.found.dispatcher.traffic, context.found.loop.in_force.of(ENTRY_FILTERS).value is not None
+    counts, (_, error) = traffic.hashes()[0], traffic.keys()
+    # Where its owner is not sent several hashes, but was before, or never was sent anything, no filter is the reason.
+    others = {other.hash for other in context.found.reported_starved if other.owner == starved.owner}
+    to_owner, _ = context.found.dispatcher.counts.get(context.numbers[starved.owner], (1, 0))
+    nothing_of_several = len(others) > 1 and to_owner == 0
+    shown = (
+        others & set(counts.group.tolist())
+        or nothing_of_several
+        or _stays_in_front(context, starved.head, starved.span.from_ts)
+    )
+    return "" if said or error or shown else _NONE_SENT
 
 
 def perhaps_rejected(context: FindingContext) -> set[Position]:
@@ -90,16 +114,18 @@ def perhaps_rejected(context: FindingContext) -> set[Position]:
     used = entries[entries["ledger"] != UNKNOWN]
     unsent = used[(used["times_sent"] == 0) & (used["marks"] & Mark.WAITING != 0)]
     rejected = others.keys() & set(_positions(unsent["ledger"], unsent["entry"]))
-    kept = used[used["marks"] & Mark.ACKED == 0]
-    lowest = min(_positions(kept["ledger"], kept["entry"]), default=None)
-    if (
-        lowest in rejected
-        and context.config.sample.is_all
-        and common_of(context.found.dispatcher.seen)["shown_ts"] > others[lowest] + READ_US
-    ):
-        # A snapshot shows mark-delete in front of it, and the broker acknowledges what a filter rejects.
-        rejected.discard(lowest)
-    return rejected
+    # A snapshot shows mark-delete in front of it, and the broker acknowledges what a filter rejects.
+    return {position for position in rejected if not _stays_in_front(context, position, others[position])}
+
+
+def _stays_in_front(context: FindingContext, oldest: Position, since_us: int) -> bool:
+    """Whether a snapshot after a time shows that mark-delete stays in front of the oldest entry that is open."""
+    seen: Any = context.found.dispatcher.seen
+    entries = seen.entries.view(np.ndarray)
+    kept = entries[(entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0)]
+    is_lowest = oldest == min(_positions(kept["ledger"], kept["entry"]), default=None)
+    shown_us = int(common_of(seen)["shown_ts"])
+    return is_lowest and context.config.sample.is_all and shown_us > since_us + READ_US
 
 
 def _put_off(context: FindingContext) -> set[Position]:

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
-from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters
+from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_hash
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.cut_off import cut_off
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
@@ -51,9 +51,7 @@ def _doubt(starved: StarvedHash, context: FindingContext) -> str:
     if undecided is not None:
         return undecided.because
     doubt = (
-        doubt_of_filters(context, starved.head)
-        or doubt_of_waits(context, starved.span.to_seq)
-        or is_not_known(starved.unknown)
+        doubt_of_hash(context, starved) or doubt_of_waits(context, starved.span.to_seq) or is_not_known(starved.unknown)
     )
     return doubt or unknown(starved.rests_on, context)
 
