@@ -148,6 +148,7 @@ def test_the_first_audit_of_a_sample_takes_at_most_six_seconds(site: Path, tmp_p
     assert min(took) <= 6, took
 
 
+@pytest.mark.slow
 def test_the_source_archive_gives_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(built("sdist", ROOT, tmp_path / "sdist")) as archive:
         assert not [member.name for member in archive if member.issym()]

@@ -125,6 +125,7 @@ def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, audited_on
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_second_run_leaves_equal_rows_and_no_others(
     run_on_spark: RunCli, audited_on_spark: Path, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from program import run
+from embedded_commands import EmbeddedCommands
 from samples import SAMPLES
 
 from dispatch_audit.pipeline.tables.create import open_tables
@@ -32,49 +32,57 @@ def trace(tmp_path: Path) -> Path:
     ],
     ids=["equal", "below", "above", "root"],
 )
-def test_a_target_in_or_around_a_trace_is_refused(trace: Path, tmp_path: Path, out: str, where: str) -> None:
+def test_a_target_in_or_around_a_trace_is_refused(
+    run_embedded: EmbeddedCommands, trace: Path, tmp_path: Path, out: str, where: str
+) -> None:
     before = sorted(trace.parent.rglob("*"))
-    done = run("audit", trace, "--out", tmp_path / out, "--engine", "embedded")
+    done = run_embedded("audit", trace, "--out", tmp_path / out)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"dispatch-audit: error: --out {tmp_path / out} {where}")
     assert done.stderr.endswith(f"; name another folder, such as --out {trace}-audit\n")
     assert sorted(trace.parent.rglob("*")) == before
 
 
-def test_a_conversion_into_or_around_a_trace_is_refused(trace: Path, tmp_path: Path) -> None:
+def test_a_conversion_into_or_around_a_trace_is_refused(
+    run_embedded: EmbeddedCommands, trace: Path, tmp_path: Path
+) -> None:
     before = sorted(trace.parent.rglob("*"))
     for to in (trace, trace / "events", trace.parent):
-        done = run("convert", trace, "--to", to, "--engine", "embedded")
+        done = run_embedded("convert", trace, "--to", to)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"dispatch-audit: error: --to {to} ")
         assert done.stderr.endswith(f"; name another folder, such as --to {trace}-converted\n")
     assert sorted(trace.parent.rglob("*")) == before
 
 
-def test_a_target_behind_a_link_into_a_trace_is_refused(trace: Path, tmp_path: Path) -> None:
+def test_a_target_behind_a_link_into_a_trace_is_refused(
+    run_embedded: EmbeddedCommands, trace: Path, tmp_path: Path
+) -> None:
     (tmp_path / "link").symlink_to(trace)
-    done = run("audit", trace, "--out", tmp_path / "link" / "tables", "--engine", "embedded")
+    done = run_embedded("audit", trace, "--out", tmp_path / "link" / "tables")
     assert done.returncode == 2
     assert "lies in the folder of the trace" in done.stderr
 
 
 # An older version wrote tables there, and spoilt the trace.
-def test_tables_in_the_folder_of_a_trace_are_no_logs(trace: Path, tmp_path: Path) -> None:
-    validate = ("validate", trace, "--engine", "embedded", "--format", "json")
-    clean = run(*validate)
-    run("audit", trace, "--out", tmp_path / "tables", "--engine", "embedded")
+def test_tables_in_the_folder_of_a_trace_are_no_logs(
+    run_embedded: EmbeddedCommands, trace: Path, tmp_path: Path
+) -> None:
+    validate = ("validate", trace, "--format", "json")
+    clean = run_embedded(*validate)
+    run_embedded("audit", trace, "--out", tmp_path / "tables")
     (tmp_path / "tables" / "consumers").rename(trace / "consumers")
-    spoilt = run(*validate)
+    spoilt = run_embedded(*validate)
     assert (spoilt.returncode, spoilt.stdout) == (0, clean.stdout)
 
 
 @pytest.mark.parametrize(
     ("name", "is_there"), [("", "has tables of an audit"), ("consumers", "is a table of an audit")]
 )
-def test_tables_are_not_audited(tmp_path: Path, name: str, is_there: str) -> None:
+def test_tables_are_not_audited(run_embedded: EmbeddedCommands, tmp_path: Path, name: str, is_there: str) -> None:
     tables = tmp_path / "tables"
     open_tables(None, parse_target(str(tables)), "0123456789abcdef")
-    done = run("validate", tables / name, "--profile", "pulsar-4.0.7", "--engine", "embedded")
+    done = run_embedded("validate", tables / name, "--profile", "pulsar-4.0.7")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"dispatch-audit: error: {tables / name} {is_there}")
 

@@ -230,9 +230,9 @@ def assert_command_ends(command: str, engine: str, at: tuple[str, float], folder
     assert_ends(message_of(command, moment), moment, *arguments_of(command, engine, folder), after_s=after_s)
 
 
-# At the beginning of the work; the slow layer has more moments, in the midst of it too.
+# At the beginning of the work; the slow layer has all commands, and more moments, in the midst of it too.
 @pytest.mark.e2e
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["validate", "diagnose"])
 def test_ctrl_c_ends_each_command(command: str, audited_churn: Path) -> None:
     assert_command_ends(command, "embedded", (WORK[command], 0.0), audited_churn)
 
@@ -274,9 +274,10 @@ def test_ctrl_c_ends_each_command_at_ten_moments_on_the_embedded_engine(command:
 
 
 @pytest.mark.e2e
-def test_the_run_after_ctrl_c_continues(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stages", [STAGES[-1:], pytest.param(STAGES, marks=pytest.mark.slow)], ids=["last", "all"])
+def test_the_run_after_ctrl_c_continues(stages: tuple[str, ...], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    for moment in STAGES:
+    for moment in stages:
         assert_ends(AUDIT_AGAIN, moment, *audit(out, "embedded"))
     command = [sys.executable, "-m", "dispatch_audit.jobs.program", *map(str, audit(out, "embedded"))]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)

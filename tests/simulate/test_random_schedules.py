@@ -169,11 +169,7 @@ def test_no_schedule_of_a_thousand_breaks_the_contract(version: str) -> None:
     ],
 )
 def test_the_audit_finds_what_a_broken_dispatcher_does(switches: dict[str, object], rule: str) -> None:
-    found: Counter[str] = Counter()
-    for seed in range(25):
-        found += drawn(seed, "4.2.4", switches=switched("4.2.4", **switches)).broken
-
-    assert found[rule] > 0, found
+    assert any(rule in drawn(seed, "4.2.4", switches=switched("4.2.4", **switches)).broken for seed in range(25))
 
 
 @pytest.mark.heavy

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 THREE_TABLES = {**TWO_TABLES, "state": [ROWS["state"]]}
 
 
-@pytest.fixture(scope="module", params=["delta-rs first", "Spark first"])
+@pytest.fixture(scope="module", params=["delta-rs first", pytest.param("Spark first", marks=pytest.mark.slow)])
 def ways(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Way, Way]:
     """The first way that writes, and the other one."""
     local, through_spark = Way(None, by_path), Way(spark, by_uri)

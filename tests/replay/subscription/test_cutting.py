@@ -83,7 +83,7 @@ def _pause(log: Log, pause_us: int) -> None:
 
 # The same schedules in every run: which of two changes between two rows is reported first is not pinned down.
 @pytest.mark.heavy
-@examples(300, derandomize=True)
+@examples(150, derandomize=True)
 @given(operations, st.sampled_from(["start end", "end"]), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_the_cutting_changes_nothing(
     operations: list[Operation], dispatched: str, rows_per_batch: int, chance: random.Random
