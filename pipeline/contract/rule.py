@@ -20,6 +20,7 @@ Counted = Literal[
     "batches with their keys",
     "open entries",
     "consumers",
+    "producers",
     "transfers between brokers",
 ]
 About = Literal["order", "progress", "facts"]

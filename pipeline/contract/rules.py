@@ -35,6 +35,8 @@ RuleName = Literal[
     "clocks_apart",
     "never_acknowledged",
     "never_sent",
+    "published_twice",
+    "two_kinds_of_keys",
     "acknowledged_before_reset",
     "aborted_acknowledgement",
     "sent_often",
@@ -363,6 +365,25 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         about="facts",
         informs=True,
     ),
+    "published_twice": Rule(
+        statement="A producer publishes a message once.",
+        found_when=(
+            "a producer publishes an entry with a sequence id and key that it used before, other than chunks of one "
+            "message and entries of a producer that is made anew: once for each producer"
+        ),
+        unless=_ALWAYS_INFORMATION,
+        counted="producers",
+        about="facts",
+        informs=True,
+    ),
+    "two_kinds_of_keys": Rule(
+        statement="All entries of a topic are routed by ordering keys, or none is.",
+        found_when="some entries have an ordering key, and others only a partition key: once for each topic",
+        unless=_ALWAYS_INFORMATION,
+        counted="producers",
+        about="facts",
+        informs=True,
+    ),
     "acknowledged_before_reset": Rule(
         statement="An entry that was acknowledged is not sent again.",
         found_when="an entry is sent after a reset although it was acknowledged, or passed by mark-delete, before",
@@ -442,6 +463,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
 CLIENT_RULES: Final[tuple[RuleName, ...]] = (
     "never_acknowledged",
     "never_sent",
+    "published_twice",
+    "two_kinds_of_keys",
     "acknowledged_before_reset",
     "aborted_acknowledgement",
     "sent_often",

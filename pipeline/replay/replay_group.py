@@ -34,7 +34,12 @@ from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
-from dispatch_audit.pipeline.replay.verdicts.of_topic import clocks_apart, mixed_key_batches
+from dispatch_audit.pipeline.replay.verdicts.of_topic import (
+    clocks_apart,
+    mixed_key_batches,
+    published_twice,
+    two_kinds_of_keys,
+)
 from dispatch_audit.pipeline.replay.verdicts.reported_findings import (
     counter_findings,
     mismatch_findings,
@@ -157,6 +162,8 @@ def _replayed(
     findings = [
         *findings_by_rule(context, findings_per_rule_max),
         mixed_key_batches(producers, context),
+        published_twice(producers, context),
+        two_kinds_of_keys(producers, context),
         *clocks_apart(context),
         *client_findings(context),
     ]

@@ -30,6 +30,19 @@ _HELD_MIN_US: Final = 100_000
 _LEAVES_MIN: Final = 5
 _SHORT_US: Final = 5_000_000
 _SHOWN_MAX: Final = 1_000
+_BY_CLIENT: Final = ("close_consumer", "connection_closed", "")
+# Why consumers leave soon after each join, and what to do.
+_CLOSES: Final = (
+    "each of them takes entries, gives them back and moves hashes, and redelivery counts begin anew when the last "
+    "consumer leaves",
+    "See in the log of the client why it closes or fails; let it live, and pause or slow down instead.",
+)
+_CLOSED: Final = (
+    "the topic is unloaded or moves to another broker again and again, or somebody seeks: each time all that is not "
+    "acknowledged is sent anew",
+    "See in the log of the broker why it unloads the topic: the load balancer moves bundles "
+    "(loadBalancerSheddingEnabled), or a script does.",
+)
 _HANGS: Final = FindingVerdict(
     "info",
     because=(
@@ -167,13 +180,13 @@ def _loops(stays: list[Stay], context: FindingContext) -> Iterator[JudgedFinding
         last = max((stay for _, stay in of_name), key=lambda stay: stay.row.seq)
         median_s = sorted(short)[len(short) // 2] / 1e6
         assert last.left is not None
+        closed = sum(stay.leave_reason not in _BY_CLIENT for _, stay in of_name)
+        what = f"consumers named {name} left {count(len(of_name), 'time')}"
         yield _of_consumer(
             last,
-            f"consumers named {name} left {count(len(of_name), 'time')}, {len(short)} of them within "
+            f"{what}{f' (the broker closed {closed:,} of them)' if closed else ''}, {len(short)} of them within "
             f"{_SHORT_US // 1_000_000} s of their join ({median_s:.3f} s in the median)",
-            "each of them takes entries, gives them back and moves hashes, and redelivery counts begin anew when the "
-            "last consumer leaves",
-            "See in the log of the client why it closes or fails; let it live, and pause or slow down instead.",
+            *(_CLOSED if 2 * closed > len(of_name) else _CLOSES),
             context,
         )
 

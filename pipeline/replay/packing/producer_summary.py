@@ -6,7 +6,7 @@ producer name, of which a topic has few at one time.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,10 @@ class SentByProducer(NamedTuple):
     # The least time from the producer's stamp on an entry to its row, by their two clocks; None: not known, or not
     # needed, because the rows name no recorder.
     late_us: int | None = None
+    ordering: int = 0  # entries with an ordering key
+    again: int = 0  # entries with a sequence id and key that the producer had used before, chunks aside
+    # Row, time and position of the first of these; None: there is none.
+    again_first: tuple[int, int, int, int] | None = None
 
     def followed_by(self, other: "SentByProducer") -> "SentByProducer":
         """Both together; `other` was sent later."""
@@ -48,7 +52,9 @@ class SentByProducer(NamedTuple):
         continued = self.last[1] is not None and self.last[1] == other.first[1]
         chunked = self.chunked + other.chunked + continued
         late_us = min((late for late in (self.late_us, other.late_us) if late is not None), default=None)
-        return SentByProducer._make((self.producer, *sums, chunked, self.first, other.last, late_us))
+        more = self.ordering + other.ordering, self.again + other.again, self.again_first or other.again_first
+        whole = (self.producer, *sums, chunked, self.first, other.last, late_us)
+        return SentByProducer._make((*whole, *more))
 
 
 @checkpointed("mixed_batch")
@@ -73,6 +79,8 @@ class Published(NamedTuple):
 
 
 NOTHING: Final = Published((), ())
+_ROW: Final = ("seq", "ts_us", "ledger_id", "entry_id")
+_Again: TypeAlias = tuple[list[int], list[tuple[int, int, int, int] | None]]
 
 
 @checkpointed("producers")
@@ -142,6 +150,8 @@ def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp])
     lasts = np.append(starts[1:], ordered.size) - 1
     chunked = ~first
     chunked[1:] &= (sequence[1:] == sequence[:-1]) & is_known[1:] & is_known[:-1]
+    ordering = places(batch.column("key_source"), ["ordering_key"]) == 0
+    again = _again(batch, ordered, starts, np.where(is_known, sequence, -1))
     counted = (*(column[ordered] for column in (messages, batches, batches & inspected, mixed, keyless)), chunked)
     sums = [np.add.reduceat(column, starts, dtype=np.int64).tolist() for column in counted]
     ends = [
@@ -155,13 +165,44 @@ def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp])
     ]
     entries = (lasts - starts + 1).tolist()
     late_us = _late_us(batch, ordered, starts)
+    of_keys = np.add.reduceat(ordering[ordered], starts, dtype=np.int64).tolist()
     part_of, producer = np.divmod(sender[starts], len(names))
     producers = [names[number] for number in producer.tolist()]
     sent: dict[int, list[SentByProducer]] = {}
-    for number, *values in zip(part_of.tolist(), producers, entries, *sums, *ends, late_us, strict=True):
+    columns = (*sums, *ends, late_us, of_keys, *again)
+    for number, *values in zip(part_of.tolist(), producers, entries, *columns, strict=True):
         sent.setdefault(number, []).append(SentByProducer._make(values))
     shown = _mixed_batches(batch, rows[mixed[rows]], part[mixed[rows]])
     return {number: Published(tuple(of_part), shown.get(number, ())) for number, of_part in sent.items()}
+
+
+def _again(batch: pa.RecordBatch, rows: Column, starts: NDArray[np.intp], sequence: Column) -> _Again:
+    """`SentByProducer.again` and `again_first` of each producer, given the rows of its entries and where they start.
+
+    A producer that is made anew may begin with the same sequence ids: such entries count only if the producer's stamp
+    on both is the same.
+    """
+    numbers = [0] * starts.size
+    firsts: list[tuple[int, int, int, int] | None] = [None] * starts.size
+    ends, stamps = np.append(starts[1:], rows.size), integers(batch.column("publish_time_ms"))
+    # As a rule sequence ids ascend, and nothing has to be looked at.
+    back = np.flatnonzero(np.diff(sequence) < 0) + 1
+    for at in np.unique(np.searchsorted(starts, back[~np.isin(back, starts)], side="right") - 1).tolist():
+        own = slice(int(starts[at]), int(ends[at]))
+        keys = batch.column("key").take(pa.array(rows[own])).to_pylist()
+        seen: dict[tuple[int, bytes], tuple[int, int]] = {}
+        found = []
+        for place, one in enumerate(zip(sequence[own].tolist(), keys, stamps[rows[own]].tolist(), strict=True)):
+            number, key, stamp = one
+            before, stamped = seen.get((number, key), (place, -1))
+            if number >= 0 and before < place - 1:
+                found.append((place, number, stamp == stamped >= 0))
+            seen[number, key] = place, stamp
+        if found and (found[0][1] > min(number for number, _ in seen) or all(same for *_, same in found)):
+            row = int(rows[own][found[0][0]])
+            seq, ts_us, ledger, entry = (int(integers(batch.column(of))[row]) for of in _ROW)
+            numbers[at], firsts[at] = len(found), (seq, ts_us, ledger, entry)
+    return numbers, firsts
 
 
 def _late_us(batch: pa.RecordBatch, rows: Column, starts: NDArray[np.intp]) -> list[int | None]:

@@ -19,9 +19,12 @@ from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
+from dispatch_audit.pipeline.replay.trial.dispatched_ring import Routed, points_by_dispatches
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 VERSION: Final = "pulsar_version"
+# Numbers of points that explain the same dispatches differ in few hashes.
+_SHOWN_MAX: Final = 3
 # Two namesakes, because releases differ in how they number them, and so many consumers that ring points collide.
 _SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
 
@@ -71,18 +74,23 @@ def selector_of(config: ReplayConfig) -> SelectorClaim:
 
 
 def other_selectors(
-    config: ReplayConfig, reported: Sequence[ReportedAssignment], names: Mapping[int, str]
+    config: ReplayConfig,
+    reported: Sequence[ReportedAssignment],
+    names: Mapping[int, str],
+    routed: Sequence[Routed],
 ) -> Iterator[SelectorClaim]:
     """Selectors other than that of the configuration that may give the reported assignments, the likeliest first.
 
-    Without reports every selector may give them. `names` are those of the consumers in them.
+    Without reports every selector may give them, and `routed` has dispatches that it has to explain. `names` are those
+    of the consumers in the reports.
     """
     hashing = config.broker.get(CONSISTENT_HASHING) is not False
     claimed = make_selector(config.selector(sticky=False), config.points, config.profile)
     tried = [(config.profile.dispatcher, _sample(claimed))]
     for profile, version in _profiles(config):
-        # The claimed number of points, the default, and those that the reports show.
-        of_rings = list(dict.fromkeys((config.points, DEFAULT_POINTS, *points_in(profile, reported, names))))
+        # The claimed number of points, the default, and those that the reports or the dispatches show.
+        shown = points_in(profile, reported, names) if reported else points_by_dispatches(profile, routed)[:_SHOWN_MAX]
+        of_rings = list(dict.fromkeys((config.points, DEFAULT_POINTS, *shown)))
         for rings in (hashing, not hashing):
             for points in of_rings if rings else [config.points]:
                 selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)

@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.evidence.reported_assignments import Reporte
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.trial.dispatched_ring import routed
 from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, other_selectors, selector_of
 from dispatch_audit.pipeline.replay.trial.selector_evidence import SelectorEvidence, evidence_of
 
@@ -59,7 +60,8 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
     if not against.contradicts:
         return claimed
     names = {number: stay.row.name for number, stay in claimed.loop.membership.stays.items()}
-    for other in other_selectors(claimed.config, against.against, names):
+    sent = [] if against.against else routed(claimed, kept, until)
+    for other in other_selectors(claimed.config, against.against, names, sent):
         replay = Subscription(other.applied(claimed.config))
         for part in kept:
             replay.feed(part)

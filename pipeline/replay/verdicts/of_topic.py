@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Producers
+from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Producers, SentByProducer
 from dispatch_audit.pipeline.replay.recorders.recorders import Apart, Term
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
@@ -19,6 +19,23 @@ _BY_THE_FIRST = FindingVerdict(
         "order"
     ),
 )
+
+_NO_RECEIPT = FindingVerdict(
+    "info",
+    because=(
+        "it had no receipt when it reconnected, or waited too long for one, and sent them again; the broker keeps both "
+        "where deduplication is off, so consumers get them twice, the second time behind newer ones of their key"
+    ),
+)
+_BY_ORDERING_KEY = FindingVerdict(
+    "info",
+    because=(
+        "the broker routes a message by its ordering key, and by its key only where it has none, so messages of one "
+        "key may go to two consumers, and no order is kept between them"
+    ),
+)
+# Producers that a sentence names.
+_NAMED_MAX = 3
 
 
 def mixed_key_batches(sent: Producers, context: FindingContext) -> RuleFindings:
@@ -50,6 +67,55 @@ def _mixed(batch: MixedBatch, context: FindingContext) -> JudgedFinding:
         remedy="Publish one key per batch, as the key-based batcher does.",
         ledger_id=batch.ledger,
         entry_id=batch.entry,
+    )
+
+
+def published_twice(sent: Producers, context: FindingContext) -> RuleFindings:
+    """The producers that sent entries again which the topic had already (contract 9.3, E10)."""
+    producers = sent.all()
+    found = [_twice(one, one.again_first, context) for one in producers if one.again_first is not None]
+    return RuleFindings("published_twice", len(producers), {"info": len(found)}, found)
+
+
+def _twice(one: SentByProducer, first: tuple[int, int, int, int], context: FindingContext) -> JudgedFinding:
+    seq, ts_us, ledger, entry = first
+    at = position(ledger, entry)
+    return context.finding(
+        TracePoint(seq, ts_us),
+        f"producer {one.producer} published {count(one.again, 'duplicate')}: entries with a sequence id and key that "
+        f"it had used before, {at} the first",
+        _NO_RECEIPT,
+        [f"seq {context.names.seq(seq)}: {at} published"],
+        remedy=(
+            "Switch deduplication on (brokerDeduplicationEnabled, or the policy of the namespace) and give producers "
+            "fixed names, or let consumers ignore what they have processed."
+        ),
+        ledger_id=ledger,
+        entry_id=entry,
+        detail={"entries": one.again, "producer": one.producer},
+    )
+
+
+def two_kinds_of_keys(sent: Producers, context: FindingContext) -> RuleFindings:
+    """Whether some entries are routed by an ordering key and others by their partition key (contract 1.1)."""
+    producers = sent.all()
+    with_ordering = [one for one in producers if one.ordering]
+    without = [one for one in producers if one.entries > one.ordering + one.keyless]
+    found = [_kinds(with_ordering, without, context)] if with_ordering and without else []
+    return RuleFindings("two_kinds_of_keys", len(producers), {"info": len(found)}, found)
+
+
+def _kinds(some: list[SentByProducer], others: list[SentByProducer], context: FindingContext) -> JudgedFinding:
+    number = sum(one.ordering for one in some), sum(one.entries - one.ordering - one.keyless for one in others)
+    names = [", ".join(str(one.producer) for one in of[:_NAMED_MAX]) for of in (some, others)]
+    last = others[0].last[0]
+    return context.finding(
+        TracePoint(last, context.found.membership.released.ts_us),
+        f"{entries(number[0])} with an ordering key (by {names[0]}) and {entries(number[1])} with only a key (by "
+        f"{names[1]}) are in one topic",
+        _BY_ORDERING_KEY,
+        [f"seq {context.names.seq(last)}: the last entry of {others[0].producer}"],
+        remedy="Let all producers set ordering keys, or none.",
     )
 
 

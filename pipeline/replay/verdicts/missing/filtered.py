@@ -86,15 +86,10 @@ def doubt_of_hash(context: FindingContext, starved: StarvedHash) -> str:
         return doubt
     traffic, said = context.found.dispatcher.traffic, context.found.loop.in_force.of(ENTRY_FILTERS).value is not None
     counts, (_, error) = traffic.hashes()[0], traffic.keys()
-    # Where its owner is not sent several hashes, but was before, or never was sent anything, no filter is the reason.
+    # Where its owner is not sent several hashes, and nothing else or one of them before, no filter is the reason.
     others = {other.hash for other in context.found.reported_starved if other.owner == starved.owner}
-    to_owner, _ = context.found.dispatcher.counts.get(context.numbers[starved.owner], (1, 0))
-    nothing_of_several = len(others) > 1 and to_owner == 0
-    shown = (
-        others & set(counts.group.tolist())
-        or nothing_of_several
-        or _stays_in_front(context, starved.head, starved.span.from_ts)
-    )
+    sent = others & set(counts.group.tolist()) or (len(others) > 1 and starved.passed_by != starved.owner)
+    shown = sent or _stays_in_front(context, starved.head, starved.span.from_ts)
     return "" if said or error or shown else _NONE_SENT
 
 
