@@ -134,11 +134,6 @@ def _at(state: Seen, slots: Ints) -> Waiters:
     )
 
 
-def joined(some: Waiters, others: Waiters) -> Waiters:
-    """The waiters of both."""
-    return Waiters(*(np.concatenate(columns) for columns in zip(some, others, strict=True)))
-
-
 def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[tuple[int, int], ...]:
     """The oldest entries that a consumer had not acknowledged in front of a row (Q9).
 

@@ -6,7 +6,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     Blocked,
     Interval,
     Waiters,
-    joined,
     largest,
     oldest_held,
     sent_from_replay,
@@ -31,7 +30,7 @@ def blocked_consumer(state: Seen, consumer: int, cause: str, interval: Interval,
         return []
     roots = oldest_held(state, consumer, interval.to_seq)
     waited = waiting.waited_us(interval)
-    in_replay = _in_replay(state, joined(waiting, _refused(state, consumer, interval)), interval, reported)
+    in_replay = _in_replay(state, waiting, interval, reported)
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
     whole = Blocked(
         "consumer",
@@ -46,15 +45,6 @@ def blocked_consumer(state: Seen, consumer: int, cause: str, interval: Interval,
         detail,
     )
     return [whole, *(_blocked_hash(waiting.where(waiting.hash == h), whole) for h in np.unique(waiting.hash))]
-
-
-def _refused(state: Seen, consumer: int, interval: Interval) -> Waiters:
-    """The entries not yet due that are in replay once they are read, and not with the tracker of delayed entries.
-
-    While their owner has no permits, the dispatcher refuses them before it looks at their delay (contract 4.11, 4.13).
-    """
-    delayed = waiters(state, delayed=True)
-    return delayed.where((delayed.owner == consumer) & ~delayed.drains & (delayed.since_seq > interval.from_seq))
 
 
 def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Reported) -> int:

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMov
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
 from dispatch_audit.pipeline.replay.blocking.stalls.rests_on import is_certain, is_unknown
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation, SituationOf, counts_from_us
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation, SituationOf
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
 from dispatch_audit.pipeline.replay.blocking.starvation import STARVED
@@ -221,7 +221,7 @@ class BlockingMonitor:
                 sent,
                 ended,
                 self.reports.last.since(interval.from_ts),
-                self.recent.held_back(state, self.reports.last, counts_from_us(interval, threshold_us)),
+                self.recent.held_back(state),
                 threshold_us,
                 self.limits,
                 self._pauses_at,
@@ -261,7 +261,7 @@ class BlockingMonitor:
             # counts more than rows show (F10, E6), it may have blocked it at other times.
             passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
         # Until a recently joined consumer is released, what it is held back from is not passed over (6.1).
-        passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(state, row.consumer))
+        passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(row.consumer))
         passed_over_us -= self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = self.moves.of(row.hash)

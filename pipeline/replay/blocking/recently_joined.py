@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US, Reported, shown_as_kept
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import common_of
 
 _NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
 _ENTRIES_MIN: Final = 2
@@ -57,7 +55,6 @@ class RecentlyJoined:
     __slots__ = (
         "_as_pip_282",
         "_intervals",
-        "_let_go",
         "_perhaps",
         "_released_us",
         "_waiting",
@@ -75,36 +72,21 @@ class RecentlyJoined:
         self._waiting: list[_Waiting] = []
         self._perhaps: dict[int, Position] = {}
         self._released_us: dict[int, int] = {}
-        self._let_go: dict[int, tuple[int, _Waiting]] = {}
 
     @property
     def places(self) -> frozenset[int]:
         """The indexes of the consumers that are held back."""
         return frozenset(waiting.place for waiting in self._waiting)
 
-    def held_back(self, state: Seen, reported: Reported, since_us: int) -> HeldBack:
-        """The facts that decide why nothing was sent; a consumer that was released after `since_us` counts as well."""
-        unacked = _unacked(state) if self._waiting else np.empty(0, np.int64)
-        skipped = _maybe_skipped(state, unacked, reported)
-        let_go = [(released_us, waiting) for released_us, waiting in self._let_go.values() if released_us > since_us]
-        held = [waiting for _, waiting in let_go]
-        held += [w for w in self._waiting if not _all_skipped(skipped, are_before(state, unacked, w.until))]
-        until = tuple((waiting.place, waiting.until) for waiting in held)
-        holder, root = (held[0].holder, held[0].root) if held else (NOBODY, _NO_ENTRY)
-        # Where an administrator may have skipped all that holds one back, it may be released, or be held back still.
-        maybe = {waiting.place: waiting.until for waiting in self._waiting} | self._perhaps
-        perhaps = tuple((place, at) for place, at in maybe.items() if place not in {waiting.place for waiting in held})
-        let_go_us = max((released_us for released_us, _ in let_go), default=LONG_AGO_US)
-        out_of_order = self._out_of_order(state)
-        return HeldBack(self.applies, until, len(let_go), let_go_us, holder, root, perhaps, out_of_order)
+    def held_back(self, state: Seen) -> HeldBack:
+        """The facts that decide why nothing was sent."""
+        until = tuple((waiting.place, waiting.until) for waiting in self._waiting)
+        holder, root = (self._waiting[0].holder, self._waiting[0].root) if until else (NOBODY, _NO_ENTRY)
+        perhaps = tuple((place, at) for place, at in self._perhaps.items() if place not in self.places)
+        return HeldBack(self.applies, until, holder, root, perhaps, self._out_of_order(state))
 
-    def held_until_us(self, state: Seen, consumer: int) -> int:
-        """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never.
-
-        NEVER: it is held back as far as rows show, but after a skip they do not show when it is released.
-        """
-        if consumer in self.places and common_of(state)["skip_begun_ts"] != UNKNOWN:
-            return NEVER
+    def held_until_us(self, consumer: int) -> int:
+        """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never."""
         return self._released_us.get(consumer, 0)
 
     def join(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
@@ -134,17 +116,13 @@ class RecentlyJoined:
         self.held_from[consumer] = until
         self._update(state)
 
-    def note_position(self, state: SeenByBlocking, consumer: int, until: Position, snapshot: Snapshot) -> None:
+    def note_position(self, state: SeenByBlocking, consumer: int, until: Position) -> None:
         """Takes the read position at the join of a consumer from a snapshot."""
         if self._as_pip_282:
             return  # the dispatches show the last sent position
         self.reported[consumer] = until
         if consumer in self._perhaps:
             self._perhaps[consumer] = until[0], until[1] - 1
-            deleted = snapshot.mark_delete
-            if until > ((deleted[0], deleted[1] + 1) if deleted is not None else _next_of_mark_delete(state)):
-                # Dispatches need not show that it has joined recently: entries may have been read and not sent.
-                self._released_us[consumer] = snapshot.ts_us
         # Dispatches mislead: they may be of a read from before a rewind, or go on while the consumer joins.
         self._waiting = [w._replace(until=until) if w.place == consumer else w for w in self._waiting]
         if consumer in self.held_from:
@@ -170,7 +148,6 @@ class RecentlyJoined:
         while self._waiting and self._waiting[0].until <= next_valid:
             over = self._waiting.pop(0)
             self._released_us[over.place] = at.ts_us
-            self._let_go[over.place] = at.ts_us, over
             self._note_wait(state, over, at, BY_ACK)
         self._update(state)
 
@@ -180,7 +157,6 @@ class RecentlyJoined:
         self._waiting = [w for w in self._waiting if w not in over]
         self._released_us |= {w.place: at.ts_us for w in over}
         self._released_us.pop(consumer, None)
-        self._let_go.pop(consumer, None)
         self.reported.pop(consumer, None)
         self._perhaps.pop(consumer, None)
         if state.common[0].connected <= 2:
@@ -193,7 +169,6 @@ class RecentlyJoined:
         """Releases all; call before the end of the trace or a reset."""
         over, self._waiting = self._waiting, []
         self._released_us.clear()
-        self._let_go.clear()
         self.reported.clear()
         self._perhaps.clear()
         self._update(state)
@@ -240,18 +215,6 @@ def _number_between(state: Seen, first: Position, until: Position) -> int:
     """The number of known entries from a position up to another one, acknowledged ones included."""
     known = np.flatnonzero(state.entries.view(np.ndarray)["ledger"] != UNKNOWN)
     return int(np.count_nonzero(are_before(state, known, until) & ~are_before(state, known, first)))
-
-
-def _maybe_skipped(state: Seen, unacked: NDArray[np.intp], reported: Reported) -> NDArray[np.bool_]:
-    """Which of the entries that are not acknowledged may have been skipped, as far as rows and snapshots show."""
-    marks: Any = state.entries.view(np.ndarray)["marks"][unacked]
-    skipped: NDArray[np.bool_] = (marks & Mark.MAYBE_SKIPPED != 0) & ~shown_as_kept(state, unacked, reported)
-    return skipped
-
-
-def _all_skipped(skipped: NDArray[np.bool_], before: NDArray[np.bool_]) -> bool:
-    """Whether there are entries before a position that may all have been skipped."""
-    return bool(before.any() and skipped[before].all())
 
 
 def _next_of_mark_delete(state: Seen) -> Position:

@@ -103,15 +103,6 @@ class StarvedHash(NamedTuple):
         return self.head == head and self.span.from_ts == until_us
 
 
-@checkpointed("counted_starvation")
-class _Counted(NamedTuple):
-    """The latest starvation of a hash that was only counted."""
-
-    head: tuple[int, int]
-    until_us: int
-    kind: StarvationKind
-
-
 @checkpointed("starved_hashes")
 class StarvedHashes:
     """The starved hashes, up to a limit, in the order in which they were found.
@@ -121,14 +112,13 @@ class StarvedHashes:
         beyond: the number of those beyond the limit, by kind.
     """
 
-    __slots__ = ("_counted_last", "_kept_last", "_kept_max", "beyond", "kept")
+    __slots__ = ("_kept_last", "_kept_max", "beyond", "kept")
 
     def __init__(self, kept_max: int) -> None:
         self.kept: list[StarvedHash] = []
         self.beyond: Counter[StarvationKind] = Counter()
         self._kept_max = kept_max
         self._kept_last: dict[int, int] = {}
-        self._counted_last: dict[int, _Counted] = {}
 
     def add(self, found: StarvedHash) -> None:
         """Adds a starved hash; one that continues under another owner replaces its beginning."""
@@ -140,24 +130,13 @@ class StarvedHashes:
             self._kept_last[found.hash] = len(self.kept)
             self.kept.append(found)
         else:
-            self._count(found)
-
-    def _count(self, found: StarvedHash) -> None:
-        last = self._counted_last.pop(found.hash, None)
-        if last is not None and found.goes_on(last.head, last.until_us):
-            self.beyond[last.kind] -= 1
-        self.beyond[found.kind] += 1
-        self._counted_last[found.hash] = _Counted(found.head, found.span.to_ts, found.kind)
-        if len(self._counted_last) > self._kept_max:
-            # The oldest one is forgotten; if it continues, it counts twice.
-            del self._counted_last[next(iter(self._counted_last))]
+            self.beyond[found.kind] += 1
 
     def clear(self) -> None:
         """Drops everything, the counts included."""
         self.kept.clear()
         self.beyond.clear()
         self._kept_last.clear()
-        self._counted_last.clear()
 
     def forget(self, reported_seq: int) -> None:
         """Drops what ended up to the row `reported_seq`, and the counts."""
@@ -166,4 +145,3 @@ class StarvedHashes:
         self.kept = [self.kept[number] for number in staying]
         self._kept_last = {h: moved[number] for h, number in self._kept_last.items() if number in moved}
         self.beyond.clear()
-        self._counted_last.clear()

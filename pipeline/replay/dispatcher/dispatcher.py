@@ -214,7 +214,7 @@ class Dispatcher(RowReplay):
             record = record_of(state.consumers, CONSUMER, index)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
             if self.monitor.recent.applies and consumer.joined_at is not None:
-                self.monitor.recent.note_position(state, index, consumer.joined_at, snapshot)
+                self.monitor.recent.note_position(state, index, consumer.joined_at)
             if consumer.permits is not None and take_permits(state, index, consumer.permits):
                 self._note_capacity(index, at, BY_FLOW)
 

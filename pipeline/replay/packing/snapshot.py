@@ -88,7 +88,6 @@ class Snapshot(NamedTuple):
         mark_delete: the position up to which all entries are deleted at the cursor.
         reads: `subscriptionHavePendingRead` or `subscriptionHavePendingReplayRead`: whether the dispatcher waits for a
             read; None: not reported.
-        replays: the second of them.
         consumers: the connected consumers.
         sticky: whether consumers declare their ranges (`keySharedMode`); None: not reported.
         out_of_order: `allowOutOfOrderDelivery`; None: not reported.
@@ -105,7 +104,6 @@ class Snapshot(NamedTuple):
     read_position: Position | None
     mark_delete: Position | None
     reads: bool | None
-    replays: bool | None
     consumers: tuple[ConsumerSnapshot, ...]
     sticky: bool | None = None
     out_of_order: bool | None = None
@@ -132,7 +130,6 @@ def parsed_position(text: str | None) -> Position | None:
 def parsed_snapshot(row: StatsRow) -> Snapshot:
     """The snapshot in a row; the seq of the row bounds it where the row has no `seq_begin` or `seq_end`."""
     values: dict[str, Any] = json.loads(row.text)
-    replays: bool | None = values.get("subscription_have_pending_replay_read")
     return Snapshot(
         row.seq,
         row.ts_us,
@@ -142,8 +139,7 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         values.get("unacked_messages"),
         parsed_position(values.get("read_position")),
         parsed_position(values.get("mark_delete_position")),
-        _reads(values.get("subscription_have_pending_read"), replays),
-        replays,
+        _reads(values.get("subscription_have_pending_read"), values.get("subscription_have_pending_replay_read")),
         tuple(_consumer(consumer) for consumer in values.get("consumers") or ()),
         _STICKY.get(values.get("key_shared_mode")),
         values.get("allow_out_of_order_delivery"),

@@ -1,7 +1,7 @@
 """When an entry that waits was not passed over: its owner may have been blocked, or the broker had not read it."""
 
 import pytest
-from local_replay import HIGH, HIGHEST, LOW, LOWEST, NO_RATES, Log, replayed, say, two
+from local_replay import HIGH, LOW, LOWEST, Log, replayed, say, two
 
 SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
@@ -89,22 +89,4 @@ def test_what_a_rewound_cursor_has_yet_to_read_is_not_passed_over(way: str, read
     log.join(3)
     log.flow(3, 100)
     around_six(log, 3, read)
-    assert replayed(log.rows).passed_heads == found
-
-
-@pytest.mark.parametrize(
-    ("rate", "passes", "found"),
-    [(2, 4, []), (0, 4, ["(1, 0)"]), (2, 9, ["(1, 0)"])],
-    ids=["a limit paused", "no limit", "for longer than a limit pauses"],
-)
-def test_nothing_is_passed_over_while_a_limit_pauses(rate: int, passes: int, found: list[str]) -> None:
-    """An entry waits for its turn, and two a second are sent."""
-    log = two()
-    say(log, **(NO_RATES | {"dispatchThrottlingRatePerSubscriptionInMsg": rate}))
-    log.publish(0, HIGH)
-    for entry in range(1, passes):
-        send(log, 1, entry, HIGHEST)
-        log.ack(1, entry)
-        log.now_us += SECOND_US // 2
-    log.dispatch(1, 0, HIGH)
     assert replayed(log.rows).passed_heads == found

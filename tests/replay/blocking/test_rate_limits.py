@@ -110,20 +110,9 @@ def test_what_a_limit_in_bytes_was_sent_may_be_a_whole_read() -> None:
     recent, rate = RecentDispatches(), _rate(size_bytes=1024 * 1024)
     recent.note(_burst(SECOND, 10), (rate,))
     last_us = SECOND + 9_000
-    assert recent.may_explain(_pause(last_us, last_us + 7_200_000), by_entry=False)
-    assert not recent.may_explain(_pause(last_us, last_us + 7_300_000), by_entry=False)
+    assert recent.may_explain(_pause(last_us, last_us + 7_200_000))
+    assert not recent.may_explain(_pause(last_us, last_us + 7_300_000))
     assert recent.explaining(_pause(last_us, last_us + 7_200_000), by_entry=False) is None
-
-
-@pytest.mark.parametrize(("messages", "doubtful"), [(3, True), (1, False)])
-def test_a_limit_may_have_been_in_debt_before_rows_show_what_it_let_through(messages: int, doubtful: bool) -> None:
-    """A read begins with what is left, one at least; what exceeds that is owed."""
-    recent, rate = RecentDispatches(), _rate(5)
-    recent.note(_burst(SECOND, messages), (rate,))
-    last_us = SECOND + (messages - 1) * 1_000
-    pause = _pause(last_us + 300_000 * (messages == 1), last_us + 1_300_000)
-    assert recent.may_explain(pause, by_entry=False) == doubtful
-    assert recent.explaining(pause, by_entry=False) is None
 
 
 def _paced(bursts: Sequence[int], pauses_us: Sequence[int], one_by_one: bool = False) -> list[bool]:

@@ -183,27 +183,6 @@ def test_growth_is_found_although_others_get_what_waits_before_the_wait_is_over(
     assert replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed == {("stalled", "known_bug"): 1}
 
 
-@pytest.mark.parametrize("refused", [True, False], ids=["in replay", "with the tracker"])
-def test_delayed_entries_are_in_replay_if_their_consumer_had_no_permits(refused: bool) -> None:
-    log = Log()
-    log.join(1, ranges=[(30_001, 59_999)])
-    log.join(2, ranges=[(0, 30_000)])
-    log.flow(1, 1)
-    log.flow(2, 1_000)
-    takes_the_permit = 0 if refused else 60
-    for entry in range(121):
-        is_delayed = entry <= 60 and entry != takes_the_permit
-        log.publish(entry, HIGH, deliver_at_ms=log.now_us // 1_000 + 60_000 if is_delayed else None)
-        if entry == takes_the_permit:
-            log.dispatch(1, entry, HIGH)
-    log.publish((2, 0), LOW)
-    log.dispatch(2, (2, 0), LOW)
-    log.now_us += 1_200_000
-    log.publish((3, 0), LOW)
-    weighed = replayed(log.rows, version="3.0.7", settings=SMALL_READS).weighed
-    assert weighed["stalled", "known_bug"] == refused
-
-
 def test_growth_for_less_than_a_stall_is_none() -> None:
     small = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
     assert _behind_a_slow_consumer(100, "3.0.7", small).weighed == {}

@@ -244,24 +244,6 @@ def test_what_may_have_been_skipped_may_fill_replay_or_not(skip: str, found: dic
     assert replayed(log.rows, settings=narrow).weighed == found
 
 
-@pytest.mark.parametrize(("again_us", "stalled"), [(50_000, {}), (800_000, {("stalled", "violation"): 1})])
-def test_a_cause_does_not_last_longer_because_it_was_looked_at_after_its_end(
-    again_us: int, stalled: dict[Any, int]
-) -> None:
-    # Permits end the wait of 1. When 3 joins somewhat later they still count, and so does that a little later.
-    log = Log()
-    log.join(1, ranges=[(0, 30_000)])
-    log.flow(1, 0)
-    log.publish(0, LOW)
-    log.now_us += 2 * SECOND_US
-    log.flow(1, 1_000)
-    log.now_us += 9 * SECOND_US // 10
-    log.join(3, ranges=[(30_001, 65_535)])
-    log.now_us += again_us
-    log.publish(1, LOW)
-    assert replayed(log.rows).weighed == stalled
-
-
 def _newcomer(position: int) -> Log:
     """Consumer 2 joins when 1 holds entry 0 and was sent up to 3; then an entry of 2 waits at a position."""
     log = _one()

@@ -32,27 +32,6 @@ def found(log: Log) -> list[str]:
     return [f"{row['severity']} {of_row}".strip() for row, of_row in zip(rows, why, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("read_position", "normal", "replay", "in_replay", "expected"),
-    [
-        ("1:1", True, False, 0, "violation"),
-        ("1:2", False, True, 0, "violation"),
-        # The read position moves on before the dispatcher gets what was read.
-        ("1:2", True, False, 0, "violation"),
-        # What was read waits for a replay read, which begins although a normal read is under way.
-        ("1:2", True, False, 1, "violation"),
-        ("1:2", False, False, 0, "violation"),
-        ("1:1", False, False, 0, "violation"),
-    ],
-)
-def test_sending_goes_on_after_a_read_that_was_under_way(
-    read_position: str, normal: bool, replay: bool, in_replay: int, expected: str
-) -> None:
-    log = stands(read_position, normal=normal, replay=replay, in_replay=in_replay)
-    log.dispatch(2, 1, LOW)
-    assert found(log) == [expected]
-
-
 @pytest.mark.parametrize("end", [lambda _: None, lambda log: log.reset("unload"), lambda log: log.reset("seek")])
 def test_a_read_is_lost_if_nothing_but_a_new_dispatcher_ends_it(end: Callable[[Log], object]) -> None:
     log = stands("1:1", normal=True)
@@ -68,20 +47,6 @@ def test_a_read_is_lost_if_only_a_restart_of_all_consumers_ends_it() -> None:
     log.flow(3, 1_000)
     log.dispatch(3, 1, LOW)
     assert found(log) == ["known_bug #26454"]
-
-
-@pytest.mark.parametrize(("idle_us", "expected"), [(SECOND_US // 2, "violation"), (SECOND_US, "violation")])
-def test_a_read_that_began_late_does_not_explain_the_time_before(idle_us: int, expected: str) -> None:
-    log = stands("1:1", normal=True)
-    log.dispatch(2, 1, LOW)
-    log.dispatch(1, 2, HIGH)
-    log.publish(3, LOW)
-    log.now_us += idle_us
-    say(log, "1:3")
-    log.now_us += SECOND_US
-    say(log, "1:3", normal=True)
-    log.dispatch(2, 3, LOW)
-    assert found(log) == ["violation", expected]
 
 
 def test_whoever_leaves_meanwhile_does_not_make_a_slow_read_a_lost_one() -> None:

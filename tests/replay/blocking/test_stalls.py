@@ -14,10 +14,8 @@ from local_replay import (
     Replay,
     replayed,
     reported,
-    say,
     send,
     tables_of,
-    two,
 )
 
 SECOND_US = 1_000_000
@@ -128,115 +126,6 @@ def test_a_subscription_that_is_back_at_half_of_its_limit_stalls_however_long_it
     replay = replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4})
     assert replay.weighed == {("stalled", "violation"): 1}
     assert causes_and_seconds(replay) == [("unacked_limit_subscription", 5), ("unexplained", 2)]
-
-
-@pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])
-def test_what_could_be_sent_to_one_and_then_to_another_adds_up(
-    permits: int, weighed: dict[tuple[str, str], int]
-) -> None:
-    """First LOW could be sent to 2, unless that had no permits, and from the leave on HIGH: never both for a second."""
-    log = Log()
-    log.join(1)
-    flow(log, 1, permits=0)
-    log.join(2)
-    flow(log, 2, permits)
-    log.publish(0, LOW)
-    log.publish(1, HIGH)
-    log.now_us += SECOND_US * 7 // 10
-    log.leave(1)
-    if not permits:
-        flow(log, 2)
-    # LOW goes to 3 with its join.
-    log.join(3)
-    flow(log, 3)
-    log.now_us += SECOND_US * 7 // 10
-    log.dispatch(2, 1, HIGH)
-    assert replayed(log.rows).weighed == weighed
-
-
-@pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])
-def test_what_could_be_sent_to_one_owner_after_another_adds_up(
-    permits: int, weighed: dict[tuple[str, str], int]
-) -> None:
-    log = Log()
-    for consumer in (1, 2, 3):
-        log.join(consumer)
-        flow(log, consumer, 0 if consumer == 3 else 1_000)
-    log.publish(0, LOWEST)
-    log.now_us += SECOND_US * 3 // 10
-    if permits:
-        flow(log, 3, permits)
-    log.now_us += SECOND_US * 4 // 10
-    log.leave(3)
-    log.now_us += SECOND_US * 4 // 10
-    log.leave(2)
-    log.now_us += SECOND_US * 4 // 10
-    log.dispatch(1, 0, LOWEST)
-    assert replayed(log.rows).weighed == weighed
-
-
-@pytest.mark.parametrize(("later_us", "found"), [(SECOND_US * 7 // 10, [5, 1]), (SECOND_US // 10, [5])])
-def test_a_limit_of_the_subscription_explains_nothing_of_the_time_after_it(later_us: int, found: list[int]) -> None:
-    """Another setting changes less than a second after it, and an entry is sent less than a second after that."""
-    log = four_held()
-    log.now_us += 5 * SECOND_US
-    log.ack(1, 0, 1, 2)
-    log.now_us += SECOND_US * 7 // 10
-    say(log, dispatcherMaxReadBatchSize=50)
-    log.now_us += later_us
-    log.dispatch(1, 4)
-    replay = replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4})
-    assert [seconds for _, seconds in causes_and_seconds(replay)] == found
-
-
-@pytest.mark.parametrize(("without_us", "weighed"), [(1_000, {("stalled", "violation"): 1}), (200_000, {})])
-def test_who_joins_and_has_no_permits_for_a_moment_explains_that_moment_only(
-    without_us: int, weighed: dict[tuple[str, str], int]
-) -> None:
-    """LOWEST could be sent to 2, and from the permits of 3 on to that: neither for a second."""
-    log = Log()
-    log.join(1)
-    flow(log, 1)
-    log.join(2)
-    flow(log, 2)
-    log.publish(0, LOWEST)
-    log.now_us += SECOND_US * 7 // 10
-    log.join(3)
-    log.now_us += without_us
-    flow(log, 3)
-    log.now_us += SECOND_US * 7 // 10
-    log.dispatch(3, 0, LOWEST)
-    assert replayed(log.rows).weighed == weighed
-
-
-def test_what_another_one_could_be_sent_all_the_time_does_not_hide_the_stall() -> None:
-    """LOWEST could be sent to 2, and then to 3; behind it is HIGH, which is not read while replay is full."""
-    log = two()
-    for entry in range(6):
-        log.publish(entry, LOWEST)
-    log.publish(6, HIGH)
-    log.now_us += SECOND_US * 7 // 10
-    log.join(3)
-    log.now_us += 1_000
-    flow(log, 3)
-    log.now_us += SECOND_US * 7 // 10
-    log.dispatch(3, 0, LOWEST)
-    assert replayed(log.rows, settings=NARROW).weighed == {("stalled", "violation"): 1}
-
-
-def test_a_moment_without_permits_is_no_part_of_its_own_however_late_somebody_looks() -> None:
-    log = Log()
-    log.join(1)
-    flow(log, 1, permits=0)
-    log.publish(0, LOWEST)
-    log.now_us += 20_000
-    flow(log, 1)
-    # It still explains what is found here.
-    log.now_us += SECOND_US * 9 // 10
-    log.write("settings", settings={"maxUnackedMessagesPerConsumer": "100"})
-    log.now_us += SECOND_US * 12 // 10
-    log.dispatch(1, 0, LOWEST)
-    assert causes_and_seconds(replayed(log.rows)) == [("unexplained", 2)]
 
 
 def test_what_has_just_come_is_not_what_could_have_been_sent_all_the_while() -> None:

@@ -94,23 +94,7 @@ class DispatchPace:
         for paced in self._paced:
             if paced.from_us <= pause.from_ts and pause.to_ts <= paced.to_us:
                 return paced
-            if paced.to_us == self._began_us and pause.from_ts == self._ended_us and self._goes_on(paced, pause):
-                return paced
         return None
-
-    @property
-    def _began_us(self) -> int:
-        return -1 if self._open is None else self._open.from_us
-
-    @property
-    def _ended_us(self) -> int:
-        return -1 if self._open is None else self._open.to_us
-
-    def _goes_on(self, paced: Paced, pause: Interval) -> bool:
-        """Whether the open burst and the pause after it continue those of `paced`."""
-        if self._open is None or pause.to_ts - pause.from_ts > paced.pause_max_us:
-            return False
-        return _alike([paced.messages, self._open.messages])
 
     def _end(self, burst: _Burst) -> None:
         self._recent.append(burst)

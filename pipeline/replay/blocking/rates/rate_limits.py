@@ -5,7 +5,6 @@ is sent for no longer than the period that pays for what was sent, and that seco
 """
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -74,14 +73,6 @@ class RecentDispatches:
             messages += int(sent.messages[within].sum())
         return entries, messages
 
-    def paused_us(self, from_us: int, to_us: int) -> int:
-        """How long nothing was sent between two times at which a limit may have been in force."""
-        if not (self._rates_at(from_us) or self._rates_at(to_us)):
-            return 0
-        sent_us = [sent.ts_us[(sent.ts_us > from_us) & (sent.ts_us < to_us)] for sent in self._stretches]
-        apart_us = np.diff(np.concatenate([[from_us], *sent_us, [to_us]]))
-        return int(apart_us[apart_us > READ_AND_PAUSE_US].sum())
-
     def explaining(self, pause: Interval, by_entry: bool) -> dict[str, object] | None:
         """What to say of the limit that explains a pause; None: none does.
 
@@ -94,73 +85,46 @@ class RecentDispatches:
             (int(sent.ts_us[sent.ts_us <= pause.from_ts].max(initial=0)) for sent in self._stretches), default=0
         )
         lately = self.until(last_us, READ_AND_PAUSE_US)[counted]
-        for rate in self._rates_at(pause.from_ts):
+        since_us, rates = self._rates_at(pause.from_ts)
+        for rate in rates:
             used = self.until(pause.from_ts, rate.period_s * _SECOND_US)[counted]
             # Dispatches of other subscriptions and topics count too, and no row has the size of a dispatched entry.
             countable = rate.scope == "subscription" and rate.size_bytes == 0
-            left = self._left(rate, pause.from_ts, by_entry, rate.messages) if rate.messages else 0.0
-            if countable and used < _USED_UP * rate.messages and left >= 1:
+            # Where a read began, something was left: the last one has overdrawn it by what it brought at most.
+            owed = min(self._owed(rate, since_us, pause.from_ts, by_entry), lately)
+            if countable and used < _USED_UP * rate.messages and owed <= 0:
                 continue
             # Once it is used up no read begins. What was sent before it was in force is not charged to it.
-            charged = max(min(used, rate.messages + lately), 1 - left)
+            charged = max(min(used, rate.messages + lately), owed)
             if _pays_within(pause, rate, charged / rate.messages if rate.messages else 1):
                 return _detail(rate, used, by_entry)
         return None
 
-    def may_explain(self, pause: Interval, by_entry: bool) -> bool:
-        """Whether a limit may explain a pause, for all that rows show.
+    def may_explain(self, pause: Interval) -> bool:
+        """Whether a limit in bytes may explain a pause: no row has the size of what was sent, up to a whole read."""
+        return any(
+            rate.size_bytes and _pays_within(pause, rate, 1 + _READ_BYTES / rate.size_bytes)
+            for rate in self._rates_at(pause.from_ts)[1]
+        )
 
-        None has the size of what was sent, up to a whole read, or what a limit had left at the first read that rows
-        show under it: it may have been in force before, and in debt.
+    def _rates_at(self, ts_us: int) -> tuple[int, tuple[DispatchRate, ...]]:
+        """The limits at a time, and since when; what is put in force after the last dispatch has no debt yet."""
+        return next((of for of in reversed(self._rates_by_time) if of[0] <= ts_us), (ts_us, ()))
+
+    def _owed(self, rate: DispatchRate, from_us: int, to_us: int, by_entry: bool) -> float:
+        """What a limit lacks at a time for the next read; reads may overdraw it, and later periods pay for that.
+
+        It has no more at any moment than what it may let through in a period (AsyncTokenBucket; the limiter of 3.x
+        renews once a period, and keeps the debt).
         """
-        for rate in self._rates_at(pause.from_ts):
-            periods = 1 + _READ_BYTES / rate.size_bytes if rate.size_bytes else 0.0
-            if rate.messages:
-                owed = 1 - self._left(rate, pause.from_ts, by_entry, 1)
-                periods = max(periods, owed / rate.messages if owed > 0 else 0)
-            if periods and _pays_within(pause, rate, periods):
-                return True
-        return False
-
-    def _rates_at(self, ts_us: int) -> tuple[DispatchRate, ...]:
-        """The limits at a time; what is put in force later than the last dispatch has no debt yet."""
-        return next((rates for since_us, rates in reversed(self._rates_by_time) if since_us <= ts_us), ())
-
-    def _left(self, rate: DispatchRate, ts_us: int, by_entry: bool, left_at_first: int) -> float:
-        """What a limit has left at a time, from what it had when it came in force; below 0: a debt.
-
-        It earns what was used, and the last read may overdraw it, so a debt is paid by later periods (AsyncTokenBucket;
-        the limiter of 3.x renews once a period, and keeps the debt). Where a read began, something was left.
-        """
-        since_us = self._since_us(rate, ts_us)
-        earned_us, left = since_us, float(left_at_first)
-        for read_us, sent in self._reads(since_us, ts_us, by_entry):
-            left = self._earned(rate, left, read_us - earned_us)
-            left, earned_us = max(left, 1.0) - sent, read_us
-        return self._earned(rate, left, ts_us - earned_us)
-
-    @staticmethod
-    def _earned(rate: DispatchRate, left: float, us: int) -> float:
-        return min(left + us * rate.messages / (rate.period_s * _SECOND_US), rate.messages)
-
-    def _reads(self, from_us: int, to_us: int, by_entry: bool) -> Iterator[tuple[int, float]]:
-        """When something was sent between two times, `READ_AND_PAUSE_US` apart, and how many messages, or entries."""
-        for stretch in self._stretches:
-            within = (stretch.ts_us >= from_us) & (stretch.ts_us <= to_us)
-            reads_us = stretch.ts_us[within] // READ_AND_PAUSE_US * READ_AND_PAUSE_US
-            begin_us, read = np.unique(reads_us, return_inverse=True)
-            sent = np.bincount(read, None if by_entry else stretch.messages[within])
-            yield from zip(np.maximum(begin_us, from_us).tolist(), sent.tolist(), strict=True)
-
-    def _since_us(self, rate: DispatchRate, ts_us: int) -> int:
-        """Since when a limit has been in force without a break, of those at a time."""
-        since_us = ts_us
-        for at_us, rates in reversed(self._rates_by_time):
-            if at_us <= ts_us:
-                if rate not in rates:
-                    break
-                since_us = at_us
-        return since_us
+        sent_us = np.concatenate([np.zeros(0, np.int64), *(sent.ts_us for sent in self._stretches)])
+        messages = np.concatenate([np.zeros(0, np.int64), *(sent.messages for sent in self._stretches)])
+        within = (sent_us >= from_us) & (sent_us <= to_us)
+        if not within.any():
+            return 0
+        sent = np.cumsum(np.ones_like(messages[within][::-1]) if by_entry else messages[within][::-1])
+        earned = (to_us - sent_us[within][::-1]) * rate.messages / (rate.period_s * _SECOND_US)
+        return float((sent - earned).max()) + 1 - rate.messages
 
 
 def _pays_within(pause: Interval, rate: DispatchRate, periods: float) -> bool:

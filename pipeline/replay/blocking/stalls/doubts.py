@@ -26,7 +26,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 )
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable
 from dispatch_audit.pipeline.replay.blocking.may_be_blocked import may_be_blocked
-from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import look_ahead_reached
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
@@ -117,7 +116,7 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
     blocked[goes_on.owner] &= gave_up[goes_on.owner]
     perhaps = divided(situation, waiting, parts.unavailable | blocked)
     free = perhaps.free.where(~held_back(situation, perhaps.free)[1])
-    if free.slot.size == 0 or look_ahead_reached(situation, waiting.where(perhaps.held), free):
+    if free.slot.size == 0:
         return UNACKED
     # Limits of several consumers hold up what the broker has not read.
     if bool(shown_as_read(state, free, situation.reported).any()):

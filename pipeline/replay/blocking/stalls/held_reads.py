@@ -100,11 +100,6 @@ def behind_full_replay(situation: Situation, stuck: Waiters, free: Waiters) -> M
     return full
 
 
-def look_ahead_reached(situation: Situation, stuck: Waiters, free: Waiters) -> bool:
-    """Whether the look-ahead limit holds back all of some entries."""
-    return bool(behind_full_replay(situation, stuck, free).all())
-
-
 def replay_before(situation: Situation, stuck: Waiters, free: Waiters) -> Ints:
     """How many of the entries that cannot be sent are in replay if the broker has read up to each that can.
 

@@ -35,9 +35,6 @@ class Reported(NamedTuple):
         unacked: unacknowledged messages of the subscription; None: no snapshot says it.
         short: the indexes of the consumers that had no permits.
         reads: whether the dispatcher waited for a read at `position_us`; None: that snapshot does not say it.
-        replays: whether it waited for a replay read.
-        no_read_us: when a snapshot showed last that it waited for no read.
-        no_replay_us: when a snapshot showed last that it waited for no replay read.
         replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
         waiting: how many entries waited at least while a consumer was connected; 0: no snapshot shows it.
     """
@@ -54,9 +51,6 @@ class Reported(NamedTuple):
     unacked: int | None = None
     short: frozenset[int] = frozenset()
     reads: bool | None = None
-    replays: bool | None = None
-    no_read_us: int = 0
-    no_replay_us: int = 0
     replay_at_read: int = 0
     waiting: int = 0
 
@@ -70,7 +64,7 @@ class Reported(NamedTuple):
         if self.replay_us < since_us:
             found = found._replace(in_replay=None)
         if self.position_us < since_us:
-            found = found._replace(read_position=None, reads=None, replays=None)
+            found = found._replace(read_position=None, reads=None)
         if self.holes_us < since_us:
             found = found._replace(ack_holes=None)
         if self.unacked_us < since_us:
@@ -119,12 +113,7 @@ class Reports:
                 stands_us=snapshot.ts_us if snapshot.read_position != before.read_position else before.stands_us,
                 mark_delete=snapshot.mark_delete,
                 reads=snapshot.reads,
-                replays=snapshot.replays,
             )
-            if snapshot.reads is False:
-                found = found._replace(no_read_us=snapshot.ts_us)
-            if snapshot.replays is False:
-                found = found._replace(no_replay_us=snapshot.ts_us)
         self.last = found
 
     def counted(self, ts_us: int, ack_holes: int) -> None:

@@ -15,7 +15,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_aft
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, reported_as_read, shown_as_kept
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
@@ -75,18 +74,6 @@ def cannot_be_sent(situation: Situation, since_us: int) -> Mask:
         short = np.array(sorted(reported.short))
         cannot[short] |= state.waits.consumers.view(np.ndarray)["cause_ts"][short] <= reported.unacked_us
     return cannot
-
-
-def could_be_sent_since(situation: Situation, waiting: Waiters) -> Ints:
-    """Since when each entry could be sent, as far as its owner and its hash are concerned; NEVER: it cannot now."""
-    state, now_us = situation.state, situation.interval.to_ts
-    consumers: Any = state.consumers.view(np.ndarray)
-    clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
-    cause_ts = state.waits.consumers.view(np.ndarray)["cause_ts"]
-    ready_ts = np.maximum(cause_ts, consumers["unblocked_ts"])[waiting.owner]
-    held = held_up(state, waiting, cannot_be_sent(situation, now_us), now_us)
-    since: Ints = np.where(held, NEVER, np.maximum(np.maximum(waiting.since_ts, clear_ts), ready_ts))
-    return since
 
 
 def held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:

@@ -21,8 +21,6 @@ class HeldBack(NamedTuple):
         applies: whether the dispatcher keeps recently joined consumers.
         until: the index of each with the position that it gets nothing from for now, in the order of the joins; the
             real position may be higher.
-        let_go: how many of these, the first ones, mark-delete has let go since the moment from which causes count.
-        let_go_us: when it let the last of them go.
         holder: the index of the consumer that held the oldest entry when the first of them joined; NOBODY: none did.
         root: that entry.
         perhaps: consumers that rows do not show to be held back, but may be: the index with the highest position that
@@ -32,17 +30,10 @@ class HeldBack(NamedTuple):
 
     applies: bool
     until: tuple[tuple[int, Position], ...]
-    let_go: int
-    let_go_us: int
     holder: int
     root: Position
     perhaps: tuple[tuple[int, Position], ...]
     out_of_order: frozenset[int]
-
-    @property
-    def at_last(self) -> "HeldBack":
-        """The same without those that were let go."""
-        return self._replace(until=self.until[self.let_go :], let_go=0)
 
 
 class Ended(NamedTuple):

@@ -12,25 +12,18 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     waiters,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import cause_of
-from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import was_full_until_us
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
     cannot_be_sent,
     causes,
-    could_be_sent_since,
     divided,
-    held_back,
-    must_be_sent,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, unexplained
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import unexplained
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
-
-_ENDS_MAX = 4  # each is looked at by itself
 
 
 def stalled(situation: Situation) -> Blocked | None:
@@ -96,43 +89,3 @@ def _waiting_in(situation: Situation) -> Waiters:
     reported = situation.reported
     lasting = reported._replace(read_position=reported.read_since(situation.since_us))
     return waiting._replace(was_read=shown_as_read(situation.state, waiting, lasting))
-
-
-def unexplained_end(situation: Situation, explained: Blocked | None) -> tuple[int, Blocked | None]:
-    """The last part of an interval that `stalled` explains, in which something could be sent again.
-
-    A cause counts for some time after its end; successive looks must not add these times up.
-
-    Args:
-        situation: of the interval.
-        explained: what `stalled` says of it; not a finding.
-
-    Returns:
-        Since when something could be sent, in microseconds, and the stall since then; the end of the interval and None
-        if there is a cause until then.
-    """
-    interval, waiting, joined = situation.interval, waiters(situation.state), situation.held_back
-    situation = situation._replace(held_back=joined.at_last)
-    waiting = waiting.where(must_be_sent(situation, waiting))
-    waiting = waiting.where(~held_back(situation, waiting)[0])
-    least_us = max(interval.from_ts, joined.let_go_us)
-    if explained is not None and explained.cause == Cause.UNACKED_LIMIT_SUBSCRIPTION.word:
-        least_us = max(least_us, was_full_until_us(situation.state))
-    for since_us in _ends_of_causes(situation, waiting, least_us):
-        found = stalled(situation._replace(stall_threshold_us=interval.to_ts - since_us))
-        if found is not None and is_finding(found):
-            return since_us, found
-    return interval.to_ts, None
-
-
-def _ends_of_causes(situation: Situation, waiting: Waiters, least_us: int) -> list[int]:
-    """When the owners of what waits could first be sent something, up to `_ENDS_MAX` times, the earliest first.
-
-    An entry that one owner could be sent may come after one that another owner could not be sent yet.
-    """
-    of_owners = np.full(situation.connected.size, NEVER)
-    np.minimum.at(of_owners, waiting.owner, could_be_sent_since(situation, waiting))
-    ends_us = np.unique(np.maximum(of_owners, least_us))
-    rest_us = situation.interval.to_ts - ends_us
-    lately: list[int] = ends_us[(rest_us > 0) & (rest_us < situation.stall_threshold_us)].tolist()
-    return lately[:_ENDS_MAX]

@@ -72,29 +72,6 @@ def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
     return Shown(COUNTED_AGAIN if stuck else "", NOBODY)
 
 
-def waits_for_read(situation: Situation, waiting: Waiters, free: Waiters) -> bool:
-    """Whether snapshots show that what could be sent waits for a read, for as long as a stall lasts.
-
-    While a replay read is under way no other begins; while a normal read is, replay reads do (4.2, steps 5e and 9). The
-    read position moves on before the dispatcher gets what was read; what it cannot send is in replay from then on.
-
-    Args:
-        situation: the stall.
-        waiting: all entries that wait.
-        free: those of them that could have been sent.
-    """
-    state, reported = situation.state, situation.reported
-    long_us = situation.interval.from_ts + situation.stall_threshold_us
-    if reported.replays and reported.no_replay_us < long_us:
-        return True
-    if not reported.reads or reported.no_read_us >= long_us:
-        return False
-    read = free.slot[reported_as_read(state, free, reported)]
-    if read.size == 0 or reported.in_replay is None:
-        return read.size == 0
-    return number_before(state, waiting, oldest(state, read)[0]) >= reported.in_replay
-
-
 def _parked(situation: Situation, waiting: Waiters, free: Waiters) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
     read, long = reported_as_read(situation.state, waiting, situation.reported), waiting.since_ts <= situation.since_us

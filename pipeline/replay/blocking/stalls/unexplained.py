@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.doubts import doubt
 from dispatch_audit.pipeline.replay.blocking.stalls.rests_on import is_unknown, rests_on
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, held_back
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom, waits_for_read
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
@@ -24,7 +24,6 @@ _FACTS: Final = frozenset(
         "went_on",
         "owners_matter",
         "could_be_sent",
-        "read_under_way",
         "joins_known",
         "doubt",
         "rests_on",
@@ -103,8 +102,6 @@ def unexplained(situation: Situation, parts: Divided, stall: Blocked) -> Blocked
         "unknown": unknown,
         "owners_matter": bool(parts.unavailable.any() or recent) or not bool(unheld.any()),
     }
-    if waits_for_read(situation, waiting, free):
-        facts["read_under_way"] = True
     roots = oldest(state, free.slot)
     facts["oldest_since_seq"] = _waits_since_seq(state, free.slot, roots)
     return stall._replace(blocking=shown.consumer, roots=roots, detail={**stall.detail, **facts})

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.rates.dispatch_pace import Dispatch
 from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import RATE
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
-from dispatch_audit.pipeline.replay.durations import HORIZON_US, PAUSE_MAX_US
+from dispatch_audit.pipeline.replay.durations import HORIZON_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.records import Ints
@@ -83,26 +83,20 @@ class UnsettledStalls:
 
     def _doubted(self, found: Blocked) -> Blocked:
         """A stall with what the pace of dispatches and the rows of settings say of it."""
-        if not found.detail["doubt"] and self._may_be_charged(found.span):
+        since_seq, until_seq = self._rates_between
+        # It may have been in force by then, although the row that says so comes later.
+        came_between = since_seq <= found.span.from_seq < until_seq
+        if not found.detail["doubt"] and (came_between or self._recent.may_explain(found.span)):
             found = found._replace(detail={**found.detail, "doubt": RATE})
         paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
         return found if paced is None else limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
-
-    def _may_be_charged(self, span: Interval) -> bool:
-        """Whether a limit of the rate may have been charged what was sent before a stall, for all that rows show."""
-        since_seq, until_seq = self._rates_between
-        # It may have been in force by then, although the row that says so comes later.
-        came_between = since_seq <= span.from_seq < until_seq
-        return came_between or self._recent.may_explain(span, self._in_force.is_on(_BY_ENTRY))
 
     def nobody_passed_us(self, from_us: int, to_us: int) -> int:
         """How long nothing was sent to anybody between two times, so that no single hash was passed over.
 
         Of stalls that are not provable, only those count in which consumers may have been recently joined (6.1).
-        A limit of the dispatch rate makes pauses that are no stalls: an entry may wait for its turn for one of them.
         """
-        stalled_us = sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._own)
-        return stalled_us + min(PAUSE_MAX_US, max(0, self._recent.paused_us(from_us, to_us) - stalled_us))
+        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._own)
 
     def interrupted(self) -> None:
         """Forgets dispatches: rows may be missing."""

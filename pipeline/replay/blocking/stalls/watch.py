@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.stalls.idle_time import idle_interval, silent_since_us
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
-from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled, unexplained_end
+from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import ended_by_dispatch, is_finding, kind_of
 from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -24,11 +24,9 @@ from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
     BY_DISPATCH,
-    BY_JOIN,
     BY_LEAVE,
     BY_MARK_DELETE,
     BY_RESET,
-    BY_SETTINGS,
 )
 from dispatch_audit.pipeline.replay.state.seen import Seen
 
@@ -46,10 +44,7 @@ class StallWatch:
 
     _threshold_us: int  # the shortest time without a dispatch that is a stall
     _skew_us: int
-    _looked: Interval | None = None  # the time up to the last look that found something
     _explained: Blocked | None = None  # what the last look found that had a cause
-    _explained_until_us: int = LONG_AGO_US  # since then something could be sent at each look, short causes aside
-    _doubted: Blocked | None = None  # a stall since then that would not be provable
     _unexplained: Blocked | None = None  # what the last look found that had no cause, and lasted as long as a stall
     _before_leaves: Blocked | None = None  # what was found before the first of the leaves that belong together
     _left_us: int = LONG_AGO_US  # the time of the last of these leaves
@@ -57,7 +52,7 @@ class StallWatch:
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
-        self._explained = self._unexplained = self._before_leaves = self._looked = None
+        self._explained = self._unexplained = self._before_leaves = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Forgets what was seen of causes that cannot be: the broker does not have the limit."""
@@ -104,48 +99,20 @@ class StallWatch:
 
     def _look(self, interval: Interval, situation_of: SituationOf, *, sure: bool = True) -> Blocked | None:
         """Remembers and returns why nothing is sent so far."""
-        found = self._found(interval, situation_of)
-        self._looked = interval
+        found = stalled(situation_of(interval, None))
         if found is None:
             return None
         if not is_finding(found):
-            before = self._seen_in(interval, self._explained)
-            # A cause that was over by then is as long as an earlier look saw it.
-            if before is None or before.span.to_ts < self._explained_until_us:
-                self._explained = found
+            self._explained = found
         elif (
             sure and interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None
         ):
-            before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
-            # One row may change a state in several steps: what the first of them takes away, only the first look shows.
-            at_once = before is not None and before.span.to_ts == interval.to_ts and not kind_of(before).provable
-            if not (at_once or self._is_doubted_until(before, interval)) and (
+            before, cause = self._seen_in(interval, self._unexplained), self._seen_in(interval, self._explained)
+            if not self._is_doubted_until(before, interval) and (
                 before is None or cause is None or cause.span.to_ts <= before.span.to_ts
             ):
                 self._unexplained = found
         return found
-
-    def _found(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> Blocked | None:
-        """Why nothing is sent in an interval; adds up the time in which something could be sent."""
-        situation, looked = situation_of(interval, sent), self._looked
-        found = stalled(situation)
-        if looked is None or looked.from_ts != interval.from_ts:
-            looked = self._doubted = None
-        if found is not None and is_finding(found):
-            if not kind_of(found).provable:
-                self._doubted = found
-            return found
-        since_us, stall = unexplained_end(situation, found)
-        if looked is None or since_us > looked.to_ts + READ_AND_PAUSE_US:
-            self._explained_until_us, self._doubted = since_us, None
-        elif since_us > looked.to_ts:
-            # Who has just joined has no permits for a moment. That does not explain the rest, and does not count.
-            self._explained_until_us += since_us - looked.to_ts
-        if stall is not None and not kind_of(stall).provable:
-            self._doubted = stall
-        if stall is None or interval.to_ts - self._explained_until_us < self._threshold_us:
-            return found
-        return (self._doubted or stall)._replace(span=interval)
 
     def dispatched(self, state: Seen, at: TracePoint, sent: Position, situation_of: SituationOf) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
@@ -162,43 +129,30 @@ class StallWatch:
 
     def _of(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
-        found = found or self._found(interval, situation_of, sent)
+        found = found or stalled(situation_of(interval, sent))
         skipped = self._ended_by_skip(interval.from_ts)
-        before, cause = (self._seen_in(interval, seen) for seen in (self._unexplained, self._explained))
-        resumed = before is not None and cause is not None and before.span.to_ts < cause.span.to_ts
-        began_us = before.span.to_ts if before is not None and resumed else interval.from_ts
-        if self._explained_until_us - began_us <= READ_AND_PAUSE_US:
-            # The cause was over at once, however long it counts: the time around it is as long as the whole.
-            cause = None
+        before, cause = self._seen_in(interval, self._unexplained), self._seen_in(interval, self._explained)
         self._explained = self._unexplained = None
-        self._explained_until_us = LONG_AGO_US
-        explained = found is None or not is_finding(found)
-        if before is not None:
-            if explained:
-                # What explains the rest of the time does not explain the time before.
+        if found is None or not is_finding(found):
+            # What explains the rest of the time does not explain the time before.
+            if before is not None:
                 return [before, *self._rest(found, before, interval)]
-            if self._is_doubted_until(before, interval):
-                found = before
-        if found is None:
-            return skipped
-        rest = [] if explained or cause is None else self._rest(found, cause, interval)
-        if rest and cause is not None:
-            # A stall begins when the cause is over, and perhaps another one ends before the cause.
-            if before is None or not resumed:
-                return [*skipped, cause, *rest]
-            return [before, _after(before, cause, cause.span), *rest]
+            return skipped if found is None else [*skipped, found._replace(span=interval)]
+        if before is not None and self._is_doubted_until(before, interval):
+            found = before
+        # A stall begins when a cause is over.
+        if cause is not None:
+            began = [before] if before is not None and before.span.to_ts < cause.span.to_ts else []
+            lasted_us = cause.span.to_ts - (began[0].span.to_ts if began else interval.from_ts)
+            rest = self._rest(found, cause, interval) if lasted_us > READ_AND_PAUSE_US else []
+            if rest:
+                return [*skipped, *began, _after(began[0], cause, cause.span) if began else cause, *rest]
         return [*skipped, found._replace(span=interval)]
 
     def _is_doubted_until(self, before: Blocked | None, interval: Interval) -> bool:
-        """Whether the change after an earlier look may have removed the reason that the look could not rule out.
-
-        The acknowledgement that ends a stall may release recently joined consumers. A leave, a join that takes over
-        hashes, or new settings may remove the limit that held a consumer up.
-        """
-        if before is None or interval.to_ts - before.span.to_ts >= self._threshold_us:
-            return False
-        kind, changed = kind_of(before), before.span.ended_by in (BY_JOIN, BY_LEAVE, BY_SETTINGS)
-        return not kind.joins_known or (changed and not kind.provable)
+        """Whether something that perhaps held back at an earlier look, lately, counts: what ended it may be recent."""
+        lately = before is not None and interval.to_ts - before.span.to_ts < self._threshold_us
+        return before is not None and lately and not kind_of(before).provable
 
     @staticmethod
     def _seen_in(interval: Interval, seen: Blocked | None) -> Blocked | None:
@@ -217,10 +171,9 @@ class StallWatch:
         return self._seen_in(interval, self._before_leaves) if together else None
 
     def _still_explained(self, interval: Interval) -> Blocked | None:
-        """What explained the beginning of this interval, if anything did."""
-        # A cause that ended longer ago does not explain why nothing was sent since.
-        counts = interval.to_ts - self._explained_until_us < self._threshold_us
-        return self._seen_in(interval, self._explained) if counts else None
+        """What explained this interval until lately, if anything did; longer ago it explains nothing since."""
+        seen = self._seen_in(interval, self._explained)
+        return seen if seen is not None and interval.to_ts - seen.span.to_ts < self._threshold_us else None
 
 
 def _after(before: Blocked, found: Blocked, interval: Interval) -> Blocked:

@@ -201,8 +201,6 @@ def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], dou
         yield "no row shows whether they had permits"
     if stall.blocking != NOBODY:
         yield f"the last dispatch to {context.names.spoken(stall.blocking)} had not reached its connection"
-    if stall.detail.get("read_under_way"):
-        yield "snapshots show a read under way all the time"
     if kind.symptom == NO_READ_PENDING:
         yield _no_read_pending(stall, kind)
     yield from titles(bugs, label)
