@@ -46,6 +46,7 @@ SignName = Literal[
     "unacknowledged_beyond_backlog",
     "rate_limited",
     "entry_filter",
+    "expired",
     "sent_again",
     "unaccounted",
     "many_holes",

@@ -74,6 +74,7 @@ class SubscriptionStats:
         throttled: reads that rate limits shortened or delayed, of all kinds.
         rejected: messages that entry filters rejected.
         rescheduled: how often they put off one.
+        expired: messages that the message TTL took, in entries.
         has_text_ranges: whether hash ranges are texts, as 3.x and the classic dispatcher write them.
     """
 
@@ -102,6 +103,7 @@ class SubscriptionStats:
     throttled: int | None = None
     rejected: int | None = None
     rescheduled: int | None = None
+    expired: int | None = None
     rate_redeliver: float | None = None
     has_text_ranges: bool = False
 

@@ -177,6 +177,7 @@ def subscription_of(read: Reader, name: str, found: Json, connected: int | None 
         after_mark_delete=_positions(read, after) if isinstance(after, dict) else None,
         throttled=sum(one for one in throttled if one is not None) if throttled else None,
         rejected=read.integer(found, "filterRejectedMsgCount"),
+        expired=read.integer(found, "totalMsgExpired"),
         rescheduled=read.integer(found, "filterRescheduledMsgCount"),
         rate_redeliver=read.rate(found, "msgRateRedeliver"),
         has_text_ranges=any(isinstance(one, dict) and bool(one.get("keyHashRanges")) for one in listed),

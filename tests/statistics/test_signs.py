@@ -68,6 +68,7 @@ FOUND: dict[str, tuple[Json | tuple[Json, ...], str]] = {
     "unacknowledged_beyond_backlog": (stats(consumer("c1", unackedMessages=400), FREE, msgBacklog=143), "proved"),
     "rate_limited": (stats(FREE, dispatchThrottledMsgEventsBySubscriptionLimit=7), "compatible"),
     "entry_filter": (stats(FREE, filterRejectedMsgCount=7), "compatible"),
+    "expired": (stats(FREE, totalMsgExpired=7), "proved"),
     "sent_again": (stats(FREE, msgRateOut=10.0, msgRateRedeliver=5.0), "compatible"),
     "unaccounted": ((stats(FREE, msgBacklog=60), internal(waiting=True)), "compatible"),
     "many_holes": (stats(FREE, nonContiguousDeletedMessagesRanges=10_001), "proved"),
@@ -119,6 +120,7 @@ NEARLY: dict[str, Json | tuple[Json, ...]] = {
     ),
     "rate_limited": stats(FREE, dispatchThrottledMsgEventsBySubscriptionLimit=0),
     "entry_filter": stats(FREE, filterRejectedMsgCount=0, filterRescheduledMsgCount=0),
+    "expired": stats(FREE, totalMsgExpired=0),
     "sent_again": stats(FREE, msgRateOut=10.0, msgRateRedeliver=4.9),
     "unaccounted": (stats(consumer("c1", **HOLDS), msgBacklog=31), internal(waiting=True)),
     "many_holes": stats(FREE, nonContiguousDeletedMessagesRanges=10_000),
@@ -220,3 +222,10 @@ def test_3x_has_no_look_ahead_limit() -> None:
     old = {"drainingHashesCount": None, "keyHashRangeArrays": None, "keyHashRanges": ["[0, 2147483646]"]}
     document = stats(consumer("c1", **HOLDS, **old), msgInReplay=40_000, msgBacklog=90_000)
     assert "look_ahead_limit" not in signs(diagnosis_of(document))
+
+
+@pytest.mark.parametrize(("name", "counted"), [("replay_not_served", 0), ("nothing_moves", None)])
+def test_what_entry_filters_may_have_put_off_is_not_proved_to_be_stuck(name: str, counted: int | None) -> None:
+    free = consumer("c2", drainingHashesCount=counted)
+    for number, certainty in ((0, "proved"), (89_000, "compatible")):
+        assert signs(diagnosis_of(stats(free, filterRescheduledMsgCount=number, **WAIT)))[name] == certainty

@@ -33,9 +33,11 @@ def _of_nothing_else(facts: SubscriptionFacts) -> list[Found]:
         return [_of_no_consumer_that_is_listed(facts)]
     free = [c for c in facts.consumers if can_take(c)]
     if facts.waiting and free:
+        put_off = facts.subscription.rescheduled
         shown = f"{entries(facts.waiting)} wait at least, {names(free)} could take messages"
+        shown += f"; entry filters put one off {put_off:,} times" if put_off else ""
         # The backlog alone may be counted wrongly; what is unread, in replay or published since is not.
-        proved = facts.is_still and bool(facts.unread or facts.subscription.replay or _grows(facts))
+        proved = facts.is_still and not put_off and bool(facts.unread or facts.subscription.replay or _grows(facts))
         return [Found("nothing_moves", certainty(proved), (), shown, since(None, facts))]
     holders = sorted((c for c in facts.consumers if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
     idle = [c for c in holders if not facts.works(c)]

@@ -55,7 +55,9 @@ def _of_replay(facts: SubscriptionFacts, parked: bool) -> Found:
     )
     last = since(None, facts)
     if not parked:
-        return Found("replay_not_served", certainty(facts.is_still), (), f"{shown}, and no hash drains", last)
+        # What an entry filter puts off is in replay until it comes again.
+        proved = facts.is_still and not facts.subscription.rescheduled
+        return Found("replay_not_served", certainty(proved), (), f"{shown}, and no hash drains", last)
     name: SignName = "parked_with_replay_out_of_order" if facts.subscription.out_of_order else "parked_with_replay"
     return Found(
         name, certainty(facts.is_still), (), f"{shown}, and waitingReadOp is true at the end of the topic", last

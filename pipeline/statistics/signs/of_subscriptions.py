@@ -178,6 +178,8 @@ def _states(facts: SubscriptionFacts) -> Iterator[Found]:
             f"filters rejected {count(sub.rejected or 0, 'message')}, and put off {sub.rescheduled or 0:,} times one"
         )
         yield Found("entry_filter", "compatible", (), shown)
+    if sub.expired:
+        yield Found("expired", "proved", (), f"totalMsgExpired is {sub.expired:,}")
     if sub.rate_redeliver and sub.rate_out is not None and 2 * sub.rate_redeliver >= sub.rate_out:
         shown = f"{sub.rate_redeliver:,.1f} of {sub.rate_out:,.1f} messages a second were sent before"
         yield Found("sent_again", "compatible", (), shown)
