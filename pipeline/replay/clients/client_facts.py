@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.clients.never_sent import never_sent
 from dispatch_audit.pipeline.replay.clients.refused import ONE_POLICY, Policy, policy_of, refused_joins, spoken
@@ -42,6 +43,13 @@ _CLOSED: Final = (
     "acknowledged is sent anew",
     "See in the log of the broker why it unloads the topic: the load balancer moves bundles "
     "(loadBalancerSheddingEnabled), or a script does.",
+)
+_IGNORED: Final = FindingVerdict(
+    "info",
+    because=(
+        "the broker ignores cumulative acknowledgements of Key_Shared consumers and tells nobody: all comes again when "
+        "the consumer leaves, and it gets nothing once its receiver queue is full"
+    ),
 )
 _HANGS: Final = FindingVerdict(
     "info",
@@ -114,13 +122,20 @@ def _silent(entries: Any, held: list[int], now_us: int, context: FindingContext)
     names, ledger, number = context.names, int(first["ledger"]), int(first["entry"])
     receiver, at = names.spoken(int(first["holder"])), position(ledger, number)
     longest_s = (now_us - int(entries["sent_ts"][held].min())) / 1e6
+    of_ignored = context.found.findings[context.found.findings.rule == CUMULATIVE_ACK]
+    ignored = bool((of_ignored.consumer == int(first["holder"])).any())
+    never = "acknowledged only cumulatively" if ignored else "never acknowledged anything"
     return context.finding(
         TracePoint(int(first["sent_seq"]), int(first["sent_ts"])),
-        f"{receiver} never acknowledged anything: it holds {count(len(held), 'entry', 'entries')}, {at} and later "
+        f"{receiver} {never}: it holds {count(len(held), 'entry', 'entries')}, {at} and later "
         f"ones, for up to {longest_s:.3f} s",
-        _HANGS,
+        _IGNORED if ignored else _HANGS,
         [f"seq {names.seq(int(first['sent_seq']))}: {at} dispatched to {receiver}"],
-        remedy="See what the application does with the first of them, and that it acknowledges every message.",
+        remedy=(
+            "Acknowledge every message by itself (acknowledge, not acknowledgeCumulative)."
+            if ignored
+            else "See what the application does with the first of them, and that it acknowledges every message."
+        ),
         consumer=int(first["holder"]),
         ledger_id=ledger,
         entry_id=number,
