@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, P
 from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.recorders.transfers import Transfers
-from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
+from dispatch_audit.pipeline.replay.rows.findings import with_finding_ids
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer

@@ -9,19 +9,19 @@ It uses only `pyspark.sql`, so that Spark Connect and serverless can run it. The
 workers contain plain values only; the workers need this package and its dependencies.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain, groupby
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.functions import map_groups
-from dispatch_audit.pipeline.engine.worker_process import Batches, Function
+from dispatch_audit.pipeline.engine.worker_process import Batches
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
 from dispatch_audit.pipeline.replay.place_on_spark import STATE_SEQ, Placed
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.rows.task_result import task_result
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
@@ -38,35 +38,22 @@ def replayed(
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
-    replay = _replayer(placed.groups, config, findings_per_rule_max, keep_state, placed.recorders)
-    return map_groups(placed.batches, "group", "first_seq", placed.tasks, replay, RESULT_SCHEMA)
+    # Workers get plain values only.
+    groups, all_recorders = placed.groups, placed.recorders
 
-
-def _replayer(
-    groups: list[Group],
-    config: ReplayConfig,
-    findings_per_rule_max: int,
-    keep_state: bool,
-    recorders: Mapping[str, Recorders],
-) -> Function:
     def of_group(number: int, batches: Batches) -> Iterator[tuple[str, Columns]]:
         group = groups[number]
         before, rest = _state_in(batches)
+        recorders, packed = all_recorders.get(group.topic, ONE), packed_batches_in(rest, group)
         return replay_group(
-            group,
-            packed_batches_in(rest, group),
-            config,
-            findings_per_rule_max,
-            before=before,
-            keep_state=keep_state,
-            recorders=recorders.get(group.topic, ONE),
+            group, packed, config, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
         )
 
     def replay(batches: Batches) -> Batches:
         of_groups = (of_group(number, rows) for number, rows in by_group(batches))
         yield from task_result(chain.from_iterable(of_groups))
 
-    return replay
+    return map_groups(placed.batches, "group", "first_seq", placed.tasks, replay, RESULT_SCHEMA)
 
 
 def by_group(batches: Batches) -> Iterator[tuple[int, Batches]]:

@@ -169,15 +169,5 @@ class ClientView:
 
 
 def _rows(events: Events) -> Iterator[tuple[int, ...]]:
-    columns = (
-        events.code,
-        events.seq,
-        events.ts_us,
-        events.consumer,
-        events.ledger,
-        events.entry,
-        events.murmur,
-        events.key_id,
-        events.word,
-    )
-    return zip(*(column.tolist() for column in columns), strict=True)
+    names = ("code", "seq", "ts_us", "consumer", "ledger", "entry", "murmur", "key_id", "word")
+    return zip(*(getattr(events, name).tolist() for name in names), strict=True)

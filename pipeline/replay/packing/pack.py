@@ -6,7 +6,7 @@ rows instead of billions.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -18,15 +18,15 @@ from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_p
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import of_topics
 from dispatch_audit.pipeline.replay.packing.hashes import of_sample
-from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import narrow_parts
 from dispatch_audit.pipeline.replay.packing.packed_batch import Detail, PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, published_parts
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import COLUMNS as _OF_SETTINGS
 from dispatch_audit.pipeline.replay.settings.settings_row import settings_rows
-from dispatch_audit.pipeline.replay.signs.recorder_row import COLUMNS as _OF_RECORDER
-from dispatch_audit.pipeline.replay.signs.recorder_row import recorder_rows
+from dispatch_audit.pipeline.replay.signs.broker_signs import COLUMNS as _OF_RECORDER
+from dispatch_audit.pipeline.replay.signs.broker_signs import recorder_rows
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
 from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
@@ -227,33 +227,19 @@ def _stats_rows(rows: pa.RecordBatch) -> Iterator[StatsRow | None]:
 
 def _membership_rows(rows: pa.RecordBatch) -> Iterator[MembershipEvent]:
     """The details of joins, leaves and resets."""
-    return map(_membership_row, *(column.to_pylist() for column in rows.columns))
-
-
-def _membership_row(
-    seq: int | None,
-    ts_us: int | None,
-    kind: ChangeKind,
-    phase: str | None,
-    consumer: int | None,
-    name: str | None,
-    mode: str | None,
-    out_of_order: bool | None,
-    ranges: Sequence[Mapping[str, int]] | None,
-    reason: str | None,
-    error: str | None,
-) -> MembershipEvent:
-    # Positional arguments: a partition has dozens of these rows, and keywords take as long as the rest.
-    return MembershipEvent(
-        -1 if seq is None else seq,
-        -1 if ts_us is None else ts_us,
-        kind,
-        phase != "start",
-        -1 if consumer is None else consumer,
-        name or "",
-        mode == "STICKY",
-        out_of_order is True,
-        tuple([(r["start"], r["end"]) for r in ranges]) if ranges else (),
-        reason or "",
-        error or "",
-    )
+    for values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        seq, ts_us, kind, phase, consumer, name, mode, out_of_order, ranges, reason, error = values
+        # Positional arguments: a partition has dozens of these rows, and keywords take as long as the rest.
+        yield MembershipEvent(
+            -1 if seq is None else seq,
+            -1 if ts_us is None else ts_us,
+            kind,
+            phase != "start",
+            -1 if consumer is None else consumer,
+            name or "",
+            mode == "STICKY",
+            out_of_order is True,
+            tuple([(r["start"], r["end"]) for r in ranges]) if ranges else (),
+            reason or "",
+            error or "",
+        )

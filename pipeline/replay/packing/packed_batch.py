@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Pub
 from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused, once, settings_once
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.signs.recorder_row import RecorderRow
+from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
 
 ROWS_MIN: Final = 1 << 16
 """The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""

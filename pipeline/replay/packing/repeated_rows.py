@@ -28,7 +28,6 @@ _R = TypeVar("_R", _Detail, SettingsRow)
 _Content = tuple[tuple[int, ...], ...]
 """The events of one row, each as its values of `_BY_TIME`."""
 
-
 UNKNOWN_CONSUMER: Final = "unknown_consumer"
 IMPOSSIBLE_TRANSITION: Final = "impossible_transition"
 DUPLICATE_SEQ: Final = "duplicate_seq"

@@ -28,31 +28,20 @@ class StatsRow(NamedTuple):
 
 @checkpointed("consumer_snapshot")
 class ConsumerSnapshot(NamedTuple):
-    """One consumer in a snapshot; values that the broker did not report are None.
+    """One consumer in a snapshot; values that the broker did not report are None."""
 
-    Attributes:
-        consumer: its number in the trace.
-        permits: `availablePermits`, in messages.
-        unacked: `unackedMessages`.
-        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`FormerConsumers`), but for
-            `changed`.
-        draining: pending entries by draining hash (`drainingHashes`).
-        refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
-        cleared: `drainingHashesClearedTotal`, how many draining hashes of it were cleared since it connected.
-        joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.
-        name: `consumerName`.
-        changed: ranges that it has and did not have in the snapshot before, and those that it had and has no more.
-    """
-
-    consumer: int
-    permits: int | None
-    unacked: int | None
+    consumer: int  # its number in the trace
+    permits: int | None  # `availablePermits`, in messages
+    unacked: int | None  # `unackedMessages`
+    # `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`FormerConsumers`), but for `changed`.
     ranges: frozenset[tuple[int, int]] | None
-    draining: Mapping[int, int] | None
+    draining: Mapping[int, int] | None  # pending entries by draining hash (`drainingHashes`)
+    # Attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
     refused: Mapping[int, int]
-    cleared: int | None
-    joined_at: Position | None
-    name: str | None = None
+    cleared: int | None  # `drainingHashesClearedTotal`, how many draining hashes of it were cleared since it connected
+    joined_at: Position | None  # `readPositionWhenJoining` of the dispatcher of recently joined consumers
+    name: str | None = None  # `consumerName`
+    # Ranges that it has and did not have in the snapshot before, and those that it had and has no more.
     changed: frozenset[tuple[int, int]] = NO_RANGES
 
     def ranges_after(self, before: frozenset[tuple[int, int]] | None) -> frozenset[tuple[int, int]] | None:
@@ -75,39 +64,25 @@ NOT_SAID: Final = ConsumerSnapshot(-1, None, None, None, None, {}, None, None)
 
 @checkpointed("snapshot")
 class Snapshot(NamedTuple):
-    """A snapshot of one subscription.
+    """A snapshot of one subscription."""
 
-    Attributes:
-        seq: the seq of its row.
-        ts_us: the time of its row.
-        seq_begin: the rows up to this one come before the snapshot.
-        seq_end: the rows after this one come after it.
-        in_replay: `msgInReplay`, in entries.
-        unacked: `unackedMessages` of the subscription.
-        read_position: the position of the next normal read.
-        mark_delete: the position up to which all entries are deleted at the cursor.
-        reads: `subscriptionHavePendingRead` or `subscriptionHavePendingReplayRead`: whether the dispatcher waits for a
-            read; None: not reported.
-        consumers: the connected consumers.
-        sticky: whether consumers declare their ranges (`keySharedMode`); None: not reported.
-        out_of_order: `allowOutOfOrderDelivery`; None: not reported.
-        waiting: entries that wait at least, by `msgBacklog` without `msgDelayed` and what consumers hold; 0: not known.
-        as_before: further connected consumers, of which what they do not say is as in the snapshot before.
-    """
-
-    seq: int
-    ts_us: int
-    seq_begin: int
-    seq_end: int
-    in_replay: int | None
-    unacked: int | None
-    read_position: Position | None
-    mark_delete: Position | None
+    seq: int  # the seq of its row
+    ts_us: int  # the time of its row
+    seq_begin: int  # the rows up to this one come before the snapshot
+    seq_end: int  # the rows after this one come after it
+    in_replay: int | None  # `msgInReplay`, in entries
+    unacked: int | None  # `unackedMessages` of the subscription
+    read_position: Position | None  # the position of the next normal read
+    mark_delete: Position | None  # the position up to which all entries are deleted at the cursor
+    # `subscriptionHavePendingRead` or `subscriptionHavePendingReplayRead`: whether the dispatcher waits for a read;
+    # None: not reported.
     reads: bool | None
-    consumers: tuple[ConsumerSnapshot, ...]
-    sticky: bool | None = None
-    out_of_order: bool | None = None
+    consumers: tuple[ConsumerSnapshot, ...]  # the connected consumers
+    sticky: bool | None = None  # whether consumers declare their ranges (`keySharedMode`); None: not reported
+    out_of_order: bool | None = None  # `allowOutOfOrderDelivery`; None: not reported
+    # Entries that wait at least, by `msgBacklog` without `msgDelayed` and what consumers hold; 0: not known.
     waiting: int = 0
+    # Further connected consumers, of which what they do not say is as in the snapshot before.
     as_before: tuple[ConsumerSnapshot, ...] = ()
 
     @property

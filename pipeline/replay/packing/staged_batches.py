@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Published, SentByProducer
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.signs.recorder_row import RecorderRow
+from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
 
 BATCH_SCHEMA: Final = (
     "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, events BINARY, details STRING"

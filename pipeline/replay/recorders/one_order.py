@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Mix
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders, Term
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
-from dispatch_audit.pipeline.replay.signs.recorder_row import RecorderRow
+from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
 
 
 def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]:

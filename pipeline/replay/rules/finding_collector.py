@@ -13,9 +13,8 @@ import numpy as np
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY
-from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, standing
+from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, permitted, standing
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
-from dispatch_audit.pipeline.replay.rules.permitted import permitted
 from dispatch_audit.pipeline.replay.state.output import (
     BY_GAP,
     EPISODE,

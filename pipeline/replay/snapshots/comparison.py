@@ -5,7 +5,8 @@ only if no moment of the bracket explains it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +15,10 @@ from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, co
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.plural import entries
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Estimate, Reconstruction
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
-from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 _ALONE = (
     "one consumer alone owns every hash under each selector, so the ranges show that the broker or the recorder writes "
@@ -50,63 +51,53 @@ class Mismatch(NamedTuple):
     surplus: tuple[str, ...]
 
 
+class Bracketed(NamedTuple):
+    """A snapshot, and what the trace shows of both moments of its bracket."""
+
+    snapshot: Snapshot
+    before: Moment
+    after: Moment
+    doubts: UndecidedRanges  # the hashes with undecided owners
+    drains: bool  # whether hashes drain, and rows show which
+    vague: str = ""  # why the trace does not show the pending entries at that moment, as a clause; empty: it does
+
+
 @checkpointed("comparison")
+@dataclass(eq=False, slots=True)
 class Comparison:
     """Compares the snapshots of one subscription, in their order."""
 
-    __slots__ = ("_acks_release_late", "_lazy_return", "_one_in", "_salt", "agreed", "beyond", "compared", "mismatches")
-
-    def __init__(self, lazy_return: bool, acks_release_late: bool, sample: HashSample = EVERY_HASH) -> None:
-        """Takes whether `Profile.draining_return` is lazy, `Profile.acks_release_late`, and whose rows there are."""
-        self.compared: Counter[str] = Counter()  # the number of comparisons, by the value compared
-        self.agreed: Counter[str] = Counter()  # the number of these in which the broker agreed
-        self.beyond: Counter[str] = Counter()  # the number of mismatches that were not kept, by rule
-        self.mismatches: list[Mismatch] = []  # the first mismatches, up to the limit
-        self._lazy_return, self._acks_release_late = lazy_return, acks_release_late
-        self._one_in, self._salt = sample
+    _config: ReplayConfig
+    compared: Counter[str] = field(default_factory=Counter)  # the number of comparisons, by the value compared
+    agreed: Counter[str] = field(default_factory=Counter)  # the number of these in which the broker agreed
+    beyond: Counter[str] = field(default_factory=Counter)  # the number of mismatches that were not kept, by rule
+    mismatches: list[Mismatch] = field(default_factory=list)  # the first mismatches, up to the limit
 
     def anew(self) -> "Comparison":
         """An empty comparison with the same rules."""
-        return Comparison(self._lazy_return, self._acks_release_late, self._sample)
-
-    @property
-    def _sample(self) -> HashSample:
-        return HashSample(self._one_in, self._salt)
+        return Comparison(self._config)
 
     @property
     def of_all_hashes(self) -> bool:
         """Whether there are rows of all hashes, so that numbers of the broker can be compared."""
-        return self._sample.is_all
+        return self._config.sample.is_all
 
-    def compare(
-        self,
-        snapshot: Snapshot,
-        known: Iterable[tuple[int, ConsumerSnapshot]],
-        before: Moment,
-        after: Moment,
-        drains: bool,
-        doubts: UndecidedRanges,
-        vague: str = "",
-    ) -> None:
-        """Compares one snapshot with the earliest and the latest moment of its bracket.
-
-        `known` are its consumers that rows have named, with their indexes; `doubts` are the hashes with undecided
-        owners. `vague` says as a clause why the trace does not show the pending entries at that moment; empty: it does.
-        """
+    def compare(self, seen: Bracketed, known: Iterable[tuple[int, ConsumerSnapshot]]) -> None:
+        """Compares a snapshot with both moments; `known` are its consumers that rows have named, by their indexes."""
+        snapshot, before, after = seen[:3]
         if snapshot.in_replay is not None and self.of_all_hashes:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)
             self._note("msg_in_replay", in_replay.admits(snapshot.in_replay))
         for index, consumer in known:
-            self._compare_ranges(snapshot, consumer, index, before, after, doubts)
+            self._compare_ranges(seen, consumer, index)
             unreleased = 0
             if consumer.unacked is not None and self.of_all_hashes:
                 held = before.rebuilt.unacked[index].widened(after.rebuilt.unacked[index])
                 self._note("unacked_messages", held.admits(consumer.unacked))
                 # Until the cursor deletes an acknowledged entry, it counts as unacknowledged and as pending.
-                unreleased = consumer.unacked - held.most if self._acks_release_late else 0
-            if drains and consumer.draining is not None:
-                moments = before.rebuilt, after.rebuilt
-                self._compare_draining(snapshot, consumer, index, moments, unreleased, doubts, vague)
+                unreleased = consumer.unacked - held.most if self._config.profile.acks_release_late else 0
+            if seen.drains and consumer.draining is not None:
+                self._compare_draining(seen, consumer.draining, index, unreleased)
 
     def doubt(self, because: str) -> None:
         """Notes, as a clause, why the owners of all hashes were undecided in all snapshots so far."""
@@ -114,57 +105,41 @@ class Comparison:
 
     def forget(self, reported_seq: int) -> None:
         """Drops the mismatches up to the row `reported_seq`, and all counts."""
-        self.compared.clear()
-        self.agreed.clear()
-        self.beyond.clear()
+        for counts in (self.compared, self.agreed, self.beyond):
+            counts.clear()
         self.mismatches = [m for m in self.mismatches if m.snapshot.seq > reported_seq]
 
     def _note(self, value: str, agrees: bool) -> None:
         self.compared[value] += 1
         self.agreed[value] += agrees
 
-    def _compare_ranges(
-        self,
-        snapshot: Snapshot,
-        consumer: ConsumerSnapshot,
-        index: int,
-        before: Moment,
-        after: Moment,
-        doubts: UndecidedRanges,
-    ) -> None:
-        number = consumer.consumer
-        reported = consumer.ranges
+    def _compare_ranges(self, seen: Bracketed, consumer: ConsumerSnapshot, index: int) -> None:
+        number, reported = consumer.consumer, consumer.ranges
         if reported is None:
             return
-        agreed = any(report_agrees(reported, number, moment.ranges) for moment in (before, after))
+        agreed = any(report_agrees(reported, number, moment.ranges) for moment in (seen.before, seen.after))
         self._note("assignment_mismatch", agreed)
         if not agreed:
-            rebuilt = after.ranges.get(number, frozenset())
-            missing = [f"[{start}, {end}]" for start, end in sorted(reported - rebuilt)]
-            surplus = [f"[{start}, {end}]" for start, end in sorted(rebuilt - reported)]
+            rebuilt = seen.after.ranges.get(number, frozenset())
+            missing, surplus = (
+                tuple(f"[{start}, {end}]" for start, end in sorted(ranges))
+                for ranges in (reported - rebuilt, rebuilt - reported)
+            )
             differing = symmetric_difference(reported, rebuilt)
-            undecided = _ALONE if _owns_all(snapshot, reported) else _undecided_ranges(snapshot, differing, doubts)
-            self._report("assignment_mismatch", snapshot, index, undecided, missing, surplus)
+            undecided = _ALONE if _owns_all(seen.snapshot, reported) else _undecided_ranges(seen, differing)
+            self._report(Mismatch("assignment_mismatch", seen.snapshot, index, undecided, missing, surplus))
 
-    def _compare_draining(
-        self,
-        snapshot: Snapshot,
-        consumer: ConsumerSnapshot,
-        index: int,
-        moments: tuple[Reconstruction, Reconstruction],
-        unreleased: int,
-        doubts: UndecidedRanges,
-        vague: str,
-    ) -> None:
-        assert consumer.draining is not None
+    def _compare_draining(self, seen: Bracketed, draining: Mapping[int, int], index: int, unreleased: int) -> None:
         missing: list[str] = []
         surplus: list[str] = []
         reasons: list[str] = []
+        moments = seen.before.rebuilt, seen.after.rebuilt
+        lazy_return = self._config.profile.draining_return == "lazy"
         rebuilt = {key[1] for moment in moments for key in moment.draining if key[0] == index}
-        listed = np.array(sorted(rebuilt | set(consumer.draining)), dtype=np.int64)
-        for sticky_hash in listed[self._sample.has(listed)].tolist():
-            reported = consumer.draining.get(sticky_hash, 0)
-            drained = [_drained(moment, index, sticky_hash, self._lazy_return) for moment in moments]
+        listed = np.array(sorted(rebuilt | set(draining)), dtype=np.int64)
+        for sticky_hash in listed[self._config.sample.has(listed)].tolist():
+            reported = draining.get(sticky_hash, 0)
+            drained = [_drained(moment, index, sticky_hash, lazy_return) for moment in moments]
             admitted = drained[0].widened(drained[1])
             if 0 < reported - admitted.most <= unreleased:
                 unreleased -= reported - admitted.most
@@ -173,24 +148,24 @@ class Comparison:
                     f"{sticky_hash} ({entries(reported)}, expected {_range(drained[1])})"
                 )
                 # A hash that began to drain while its owner was undecided may drain for long.
-                doubt = doubts.about(sticky_hash, 0, snapshot.seq)
-                reasons.append(vague if doubt is None else doubt.because)
+                doubt = seen.doubts.about(sticky_hash, 0, seen.snapshot.seq)
+                reasons.append(seen.vague if doubt is None else doubt.because)
         self._note("draining_mismatch", not missing and not surplus)
         if missing or surplus:
-            self._report("draining_mismatch", snapshot, index, reasons[0] if all(reasons) else "", missing, surplus)
+            because = reasons[0] if all(reasons) else ""
+            found = Mismatch("draining_mismatch", seen.snapshot, index, because, tuple(missing), tuple(surplus))
+            self._report(found)
 
-    def _report(
-        self, rule: str, snapshot: Snapshot, index: int, undecided: str, missing: Sequence[str], surplus: Sequence[str]
-    ) -> None:
+    def _report(self, found: Mismatch) -> None:
         if len(self.mismatches) < _KEPT_MAX:
-            self.mismatches.append(Mismatch(rule, snapshot, index, undecided, tuple(missing), tuple(surplus)))
+            self.mismatches.append(found)
         else:
-            self.beyond[rule] += 1
+            self.beyond[found.rule] += 1
 
 
-def _undecided_ranges(snapshot: Snapshot, differing: HashRanges, doubts: UndecidedRanges) -> str:
+def _undecided_ranges(seen: Bracketed, differing: HashRanges) -> str:
     """Why the owners of all differing hashes are undecided; empty: some are known."""
-    concerning = doubts.between(snapshot.seq_begin, snapshot.seq)
+    concerning = seen.doubts.between(seen.snapshot.seq_begin, seen.snapshot.seq)
     undecided = union(both for doubt in concerning for both in doubt.ranges)
     return concerning[0].because if concerning and covers(undecided, differing) else ""
 

@@ -14,20 +14,6 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, named_record, plain
 
-# Events that end an interval.
-BY_ACK: Final = 0
-BY_REDELIVER: Final = 1
-BY_LEAVE: Final = 2
-BY_MARK_DELETE: Final = 3
-BY_RESET: Final = 4
-STILL_OPEN: Final = 5
-BY_FLOW: Final = 6
-BY_DISPATCH: Final = 7
-BY_JOIN: Final = 8
-BY_GAP: Final = 9  # the rows that would end it may be missing
-BY_SETTINGS: Final = 10
-BY_DUE: Final = 11  # the time of its delivery has come
-BY_RETURN: Final = 12  # a draining hash returned to its holder
 ENDINGS: Final = (
     "ack",
     "redeliver",
@@ -38,11 +24,14 @@ ENDINGS: Final = (
     "flow",
     "dispatch",
     "join",
-    "gap",
+    "gap",  # the rows that would end it may be missing
     "settings",
-    "due",
-    "returned",
+    "due",  # the time of its delivery has come
+    "returned",  # a draining hash returned to its holder
 )
+"""Events that end an interval, by their numbers."""
+BY_ACK, BY_REDELIVER, BY_LEAVE, BY_MARK_DELETE, BY_RESET, STILL_OPEN, BY_FLOW = range(7)
+BY_DISPATCH, BY_JOIN, BY_GAP, BY_SETTINGS, BY_DUE, BY_RETURN = range(7, len(ENDINGS))
 
 # Why the kernel stops in front of a row (`Output.stop`).
 INTERVAL_OVER: Final = 1  # an interval of waiting is over

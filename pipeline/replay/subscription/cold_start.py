@@ -1,23 +1,10 @@
 """Selects the rows that may be judged in a trace that does not begin with the first join, and after a gap.
 
-When a trace with `complete_from_start` false begins, the connected consumers, the routing and the pending entries are
-unknown. A wrong guess would be a false violation, so nothing is judged until the trace itself leaves no doubt:
-
-1. All connected consumers are known, and their ranges: after a seek, unload or transfer, which disconnects all, or
-   once a snapshot of the broker shows the consumers and ranges that the replay has. Those whose joins are missing are
-   taken over from an earlier snapshot (`membership/shown_members.py`).
-2. From the next publish on, entries after all positions seen so far are judged. No event concerned them before, and
-   the trace shows whether they are delayed. Rows of older entries are censored: neither judged nor refused.
-3. Waiting, and the draining hashes in the broker's snapshots, depend on all entries. They are judged only when
-   mark-delete has passed the older ones (`settled`).
-
-   A snapshot in which the cursor has read nothing but what is deleted ends both: no consumer can hold an older entry,
-   and nobody has been sent one from there on. So a stall that goes on as the recording begins is found.
-
-Rows of consumers that no join and no such snapshot shows are always censored.
-
-A gap, in which the recorder dropped rows, is the end of one such trace and the beginning of the next: 2 and 3 hold
-after it, and also 1 if joins, leaves or resets may be among the rows dropped. Otherwise the consumers stay known.
+A wrong guess about what was before would be a false violation, so nothing is judged until the trace itself leaves no
+doubt: docs/REPLAY.md, "How complete a trace is" and "Across a gap". First all connected consumers are `known`. From the
+next publish on rows are admitted, but those of older entries and of consumers that nothing shows. Waiting and draining
+hashes depend on all entries, so they are judged once mark-delete has passed the older ones (`settled`), or a snapshot
+shows that the cursor has read nothing but what is deleted.
 """
 
 from collections.abc import Set

@@ -9,9 +9,8 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
-from dispatch_audit.pipeline.replay.evidence.clock import Clock
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
+from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
@@ -32,6 +31,11 @@ class ReplayResult:
     """
 
     loop: StepLoop  # what the rows have led to; it has closed what was open
+    # The dispatcher after all rows; its indexes of consumers are those in findings and episodes.
+    dispatcher: Dispatcher
+    membership: Membership  # who was connected, and who owned which hash
+    monitor: BlockingMonitor  # the intervals of waiting, and the distance to the limits
+    snapshots: SnapshotCheck  # the snapshots of the broker, compared with the replay
     findings: Records  # those that no later row can withdraw
     episodes: Records  # the draining episodes that have certainly drained
     unseen: Unseen  # the numbers of what was not seen, or not to the end
@@ -43,26 +47,6 @@ class ReplayResult:
     signs: BrokerSigns  # when its process certainly ran, when its locks were held, and whether the log ends in order
     # Whether the trace shows which entries waited; False where entries from before its beginning were open to the end.
     waits_known: bool
-
-    @property
-    def dispatcher(self) -> Dispatcher:
-        """The dispatcher after all rows; its indexes of consumers are those in findings and episodes."""
-        return self.loop.dispatcher
-
-    @property
-    def membership(self) -> Membership:
-        """Who was connected, and who owned which hash."""
-        return self.loop.membership
-
-    @property
-    def monitor(self) -> BlockingMonitor:
-        """The intervals of waiting, and the distance to the limits."""
-        return self.loop.dispatcher.monitor
-
-    @property
-    def snapshots(self) -> SnapshotCheck:
-        """The snapshots of the broker, compared with the replay."""
-        return self.loop.snapshots
 
     @property
     def reported_findings(self) -> Ints:

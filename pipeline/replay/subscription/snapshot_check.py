@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
-from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
+from dispatch_audit.pipeline.replay.snapshots.comparison import Bracketed, Comparison, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
 from dispatch_audit.pipeline.replay.state.state import common_of
@@ -118,7 +118,8 @@ class SnapshotCheck:
     ) -> bool:
         """Whether a snapshot agrees with the reconstruction; nothing is noted."""
         trial = self.comparison.anew()
-        trial.compare(snapshot, dispatcher.consumers.known_in(snapshot), *moments, _shows_draining(dispatcher), doubts)
+        bracketed = Bracketed(snapshot, *moments, doubts, _shows_draining(dispatcher))
+        trial.compare(bracketed, dispatcher.consumers.known_in(snapshot))
         return not trial.mismatches
 
     def compare(
@@ -136,7 +137,7 @@ class SnapshotCheck:
         keyless = _NO_KEYS if sent.unkeyed and sent.unkeyed == sent.dispatched else ""
         vague = one_sided.about(snapshot) or (_PASSED if before.rebuilt.passed else keyless)
         known = dispatcher.consumers.known_in(snapshot)
-        self.comparison.compare(snapshot, known, before, after, _shows_draining(dispatcher), doubts, vague)
+        self.comparison.compare(Bracketed(snapshot, before, after, doubts, _shows_draining(dispatcher), vague), known)
         dispatcher.apply_snapshot(snapshot, at)
         for consumer in snapshot.consumers:
             if consumer.joined_at is not None:

@@ -13,9 +13,8 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import Contradicte
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
-from dispatch_audit.pipeline.replay.evidence.delay_evidence import DelayEvidence, may_be_other
-from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import SettingsEvidence, may_be_other
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
@@ -24,7 +23,7 @@ from dispatch_audit.pipeline.replay.packing.hashes import rows_of_sample
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.repeated_rows import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY, SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
@@ -61,8 +60,7 @@ class StepLoop:
     missing: MissingRows  # what is missing of the rows
     settings: ComparedSettings  # the settings that rows and snapshots were compared with
     reported: ReportedAssignments  # how far snapshots report the assignment that follows from the selector
-    limits: LimitEvidence  # the evidence on the limits of unacknowledged messages
-    delays: DelayEvidence  # the evidence on delayed delivery
+    limits: SettingsEvidence  # the evidence on limits of unacknowledged messages, and on delayed delivery
     # The row from which on the dispatcher may be of another kind than the profile; None: none.
     other_dispatcher_seq: int | None
     _config: ReplayConfig
@@ -77,13 +75,11 @@ class StepLoop:
         self.short_until_us = {}
         self.cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
         profile = config.profile
-        comparison = Comparison(profile.draining_return == "lazy", profile.acks_release_late, config.sample)
-        self.snapshots = SnapshotCheck(comparison)
+        self.snapshots = SnapshotCheck(Comparison(config))
         self.missing = MissingRows(config.complete_from_start)
         self.settings = ComparedSettings()
         self.reported = ReportedAssignments(profile.dispatcher == "draining")
-        self.limits = LimitEvidence()
-        self.delays = DelayEvidence()
+        self.limits = SettingsEvidence()
         self.other_dispatcher_seq = None
         self._config = config
         self._observer = observer
@@ -228,9 +224,8 @@ class StepLoop:
         """Puts the values of a row in force."""
         self._settings_seen = True
         with self.dispatcher.settings_changing(at):
-            delays, rates = self.in_force.of(DELAYED_DELIVERY), self.in_force.claimed_rates()
+            rates = self.in_force.claimed_rates()
             self.limits.put(row, self.in_force, self.dispatcher)
-            self.delays.look(row, delays, self.in_force.of(DELAYED_DELIVERY))
             if self.in_force.claimed_rates() != rates and self.in_force.rates():
                 self.dispatcher.monitor.stalls.rates_said(row.seq_begin, row.seq)
 
@@ -286,8 +281,8 @@ class StepLoop:
         self.membership.owners.forget(now_us)
         self.dispatcher.forget(reported_seq, recent_us)
         self.cold_start.censored = self.cold_start.censored_by_gaps = 0
-        for evidence in (self.missing, self.limits, self.delays):
-            evidence.forget(recent_us)
+        self.missing.forget(recent_us)
+        self.limits.forget(recent_us)
         self.settings.forget()
         self.snapshots.forget(reported_seq, recent_us, self.dispatcher.draining)
 

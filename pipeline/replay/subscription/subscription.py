@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import messages_of_a_read
-from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
-from dispatch_audit.pipeline.replay.evidence.clock import Clock
+from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
@@ -24,19 +23,14 @@ from dispatch_audit.pipeline.replay.traffic.kept_in_state import outstanding
 
 @checkpointed("subscription")
 class Subscription:
-    """The replay of one subscription: it takes rows as they come, and reports what is settled.
-
-    Attributes:
-        config: the configuration of the replay.
-        loop: what the rows so far have led to.
-    """
+    """The replay of one subscription: it takes rows as they come, and reports what is settled."""
 
     __slots__ = ("_clock", "_former", "_last", "_reported", "_signs", "_silence", "_watermark", "config", "loop")
 
     def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
         """Starts in front of the first row; an observer follows the replay from there on."""
-        self.loop = StepLoop(config, observer)
-        self.config = config
+        self.loop = StepLoop(config, observer)  # what the rows so far have led to
+        self.config = config  # the configuration of the replay
         self._former = FormerConsumers()
         self._last = BEFORE_ROWS
         self._reported: TracePoint | None = None
@@ -130,11 +124,14 @@ class Subscription:
         withdrawn = [
             *dispatcher.collector.alibis(),
             *loop.limits.alibis(messages_of_a_read(dispatcher.seen)),
-            *loop.delays.alibis(),
         ]
         never_dispatched, never_acknowledged = outstanding(dispatcher.seen)
         return ReplayResult(
             loop=loop,
+            dispatcher=dispatcher,
+            membership=membership,
+            monitor=dispatcher.monitor,
+            snapshots=snapshots,
             findings=standing(dispatcher.findings(), withdrawn),
             episodes=dispatcher.episodes(),
             unseen=Unseen(

@@ -3,6 +3,7 @@
 A snapshot may leave out what equals the snapshot before (TRACE_FORMAT, `consumers_as_before` and `key_hash_ranges`).
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
@@ -13,20 +14,13 @@ from dispatch_audit.pipeline.replay.packing.snapshot import NOT_SAID, ConsumerSn
 
 @checkpointed("view")
 class View(NamedTuple):
-    """The assignment in one snapshot.
+    """The assignment in one snapshot."""
 
-    Attributes:
-        snapshot: the seq of its row.
-        since: the point after which it was taken.
-        until: the point before or at which it was taken.
-        listed: the consumers that it lists.
-        ranges: of each consumer; None if the ranges of some are unknown.
-    """
-
-    snapshot: int
-    since: TracePoint
-    until: TracePoint
-    listed: frozenset[int]
+    snapshot: int  # the seq of its row
+    since: TracePoint  # the point after which it was taken
+    until: TracePoint  # the point before or at which it was taken
+    listed: frozenset[int]  # the consumers that it lists
+    # Of each consumer; None if the ranges of some are unknown.
     ranges: tuple[tuple[int, frozenset[tuple[int, int]]], ...] | None
 
     def reported(self) -> ReportedRanges | None:
@@ -45,6 +39,7 @@ def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
 
 
 @checkpointed("former_consumers")
+@dataclass(eq=False, slots=True)
 class FormerConsumers:
     """Fills in what snapshots leave out because it is as in the snapshot before: consumers, and ranges of consumers.
 
@@ -53,11 +48,9 @@ class FormerConsumers:
     between changes the ranges.
     """
 
-    __slots__ = ("_consumers", "_lost_until", "_seq")
-
-    def __init__(self) -> None:
-        self._consumers: dict[int, ConsumerSnapshot] = {}
-        self._seq = self._lost_until = -1
+    _consumers: dict[int, ConsumerSnapshot] = field(default_factory=dict)
+    _seq: int = -1
+    _lost_until: int = -1
 
     def lose(self, until_seq: int) -> None:
         """Notes that snapshots are missing between the last one and a row, and perhaps others that follow before it."""

@@ -21,8 +21,7 @@ from dispatch_audit.pipeline.contract.rules import (
     SENT_OFTEN,
     SINGLE_HOLDER,
 )
-from dispatch_audit.pipeline.replay.rules.alibis import NO_ALIBI, Alibi, everything, joined
-from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.rules.alibis import NO_ALIBI, NOT_PERMITTED, Alibi, everything, joined
 from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext

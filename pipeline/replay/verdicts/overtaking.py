@@ -1,6 +1,6 @@
 """Verdicts on `redelivery_order`, `replay_overtaken` and `first_delivery_order`: an entry passed an older one.
 
-Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied before (`replay.rules.permitted`).
+Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied before (`replay.rules.alibis`).
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.evidence.broker_silence import BrokerSilence
+from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 

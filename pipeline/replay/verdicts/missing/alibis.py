@@ -1,14 +1,7 @@
 """The alibis that the trace as a whole gives to findings: what it does not show, and rows that are missing.
 
-If a recorder writes no acknowledgements, no row shows that a consumer still held an entry, or that a returned entry
-still waits. If it writes no leaves, a consumer that no later row or snapshot names may have left, and its hashes and
-entries may have moved to others. A row `settings` may change
-`subscriptionKeySharedUseClassicPersistentImplementation`: the new value concerns dispatchers that are created after it
-(contract 8), which differ in rules, exceptions and bugs, and the replay follows only one of them.
-
-Of a sample of the hashes there are all rows of a hash, or none. What counts entries of all hashes is not provable:
-limits, and why nothing was sent. Neither is a violation that a bug of the broker may explain by what it did with other
-hashes.
+docs/REPLAY.md has them ("Rows that no recorder wrote", "Across a gap"). Of a sample of the hashes there are all rows of
+a hash, or none: what counts entries of all hashes is not provable, nor what a bug may explain by other hashes.
 
 The rows that prove a finding are in the trace. But whether an exception or a known bug explains it may depend on rows
 some time before, or shortly after: whether its hash drained, what a consumer that left had held, what the same replay

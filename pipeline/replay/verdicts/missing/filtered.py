@@ -14,7 +14,7 @@ import numpy as np
 from dispatch_audit.pipeline.contract.rules import FIRST_DELIVERY_ORDER, OVERTAKING, REDELIVERY_COUNT
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.rules.alibis import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN, KernelFinding, findings_at

@@ -1,14 +1,20 @@
-"""The claimed limits of unacknowledged messages: when they changed, and which of them the broker contradicts.
+"""What rows of settings say after rows that it concerns: limits and delayed delivery by time, the kind of dispatcher.
 
-Rules count how often a limit is passed (`rules.limits_contradicted`). It follows for the findings: those under a
-contradicted limit are not provable, and one within the bracket of a change stands only if both values make it one.
+A recorder that looks at the settings from time to time writes between which rows one changed, and either value may have
+been in force there: a finding stands only if both make it one. From the first row on that may switch delayed delivery
+on, the broker may delay what asks for it, and send what comes later (E2).
+
+Rules count how often a claimed limit of unacknowledged messages is passed (`rules.limits_contradicted`). What the
+broker contradicts is not provable.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
@@ -17,6 +23,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
+    DELAYED_DELIVERY,
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
@@ -30,9 +37,9 @@ _JUDGED: Final = (
 )
 
 
-@checkpointed("changed_limit")
-class _ChangedLimit(NamedTuple):
-    """A limit that may have been in force between two rows, before the row that says so."""
+@checkpointed("changed_setting")
+class _Changed(NamedTuple):
+    """A limit, or delayed delivery, that may have been in force between two rows, before the row that says so."""
 
     setting: str
     after_seq: int
@@ -56,12 +63,12 @@ class _LimitRows(NamedTuple):
         return among
 
 
-@checkpointed("limit_evidence")
+@checkpointed("settings_evidence")
 @dataclass(eq=False, slots=True)
-class LimitEvidence:
-    """What rows and snapshots say of the limits of one subscription."""
+class SettingsEvidence:
+    """What rows and snapshots say of the settings of one subscription."""
 
-    _changed: list[_ChangedLimit] = field(default_factory=list)
+    _changed: list[_Changed] = field(default_factory=list)
     _disputed: list[_LimitRows] = field(default_factory=list)  # where the limit is contradicted
     _since: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LIMITED, -1))
     # The most unacknowledged messages that a snapshot reports of one consumer, and its row.
@@ -69,8 +76,10 @@ class LimitEvidence:
 
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
         """Puts the values of a row in force; a limit that it changes is judged anew."""
-        before = [in_force.of(name) for name in LIMITED]
+        before, delays = [in_force.of(name) for name in LIMITED], in_force.of(DELAYED_DELIVERY)
         in_force.put(row)
+        if delays.value is False and in_force.of(DELAYED_DELIVERY).value is not False and row.seq_begin < row.seq:
+            self._changed.append(_Changed(DELAYED_DELIVERY, row.seq_begin, row.seq, 0, row.ts_us))
         for name, was in zip(LIMITED, before, strict=True):
             now = in_force.of(name)
             # Where rows were lost, the last one before them need not have been in force until now.
@@ -85,7 +94,7 @@ class LimitEvidence:
                 self._reported = None
             dispatcher.judge_anew(name)
             if row.seq_begin < row.seq:
-                self._changed.append(_ChangedLimit(name, row.seq_begin, row.seq, now.limit, row.ts_us))
+                self._changed.append(_Changed(name, row.seq_begin, row.seq, now.limit, row.ts_us))
 
     def look(self, snapshot: Snapshot) -> None:
         """Remembers the most unacknowledged messages that the broker reports of a consumer."""
@@ -112,16 +121,26 @@ class LimitEvidence:
         """The limit that a finding is about is not the broker's: it is contradicted."""
         return [Alibi("limit", rows.include, "not_provable", _DISPUTED.format(rows.setting)) for rows in self._disputed]
 
-    def alibis(self, messages_of_a_read: int) -> list[Alibi]:
-        """A limit that allows it may have been in force by then; one read brings `messages_of_a_read` at most."""
-        return [Alibi("limit", partial(_allows, changed, messages_of_a_read)) for changed in self._changed]
+    def alibis(self, messages_of_a_read: int) -> Iterator[Alibi]:
+        """What a value that may have been in force by then allows; one read brings so many messages at most."""
+        for changed in self._changed:
+            if changed.setting == DELAYED_DELIVERY:
+                yield Alibi("in order", partial(_may_delay, changed))
+            else:
+                yield Alibi("limit", partial(_allows, changed, messages_of_a_read))
 
     def forget(self, recent_us: int) -> None:
         """Drops what concerns no finding that a later window reports."""
         self._changed = [changed for changed in self._changed if changed.ts_us > recent_us]
 
 
-def _allows(changed: _ChangedLimit, messages_of_a_read: int, found: Records) -> Mask:
+def _may_delay(changed: _Changed, found: Records) -> Mask:
+    within: Mask = (found.seq > changed.after_seq) & (found.seq < changed.before_seq)
+    within &= found.other_due_ts > found.ts_us
+    return within
+
+
+def _allows(changed: _Changed, messages_of_a_read: int, found: Records) -> Mask:
     within: Mask = found.limited == LIMITED[changed.setting]
     within &= (found.seq > changed.after_seq) & (found.seq < changed.before_seq)
     if changed.limit > 0 and changed.setting == UNACKED_PER_CONSUMER:
@@ -129,3 +148,14 @@ def _allows(changed: _ChangedLimit, messages_of_a_read: int, found: Records) -> 
     elif changed.limit > 0:
         within &= found.value <= changed.limit + messages_of_a_read
     return within
+
+
+def may_be_other(in_force: SettingsInForce, profile: Profile) -> bool:
+    """Whether rows say another kind at the creation of a dispatcher than the profile has.
+
+    The first consumer after none may find the former dispatcher, which keeps its kind; only after an unload is
+    there certainly a new one. So the kind stays open from here on, even if rows have the former value again.
+    """
+    said = [setting for setting in in_force.possible(CLASSIC_SETTING) if setting.said_by_row]
+    there_are_two = profile.classic or profile.has_classic
+    return there_are_two and any((setting.value is True) != profile.classic for setting in said)
