@@ -12,11 +12,7 @@ from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
-from dispatch_audit.pipeline.replay.settings.settings_in_force import (
-    Setting,
-    SettingsInForce,
-    settings_at_start,
-)
+from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting, SettingsInForce, settings_at_start
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 

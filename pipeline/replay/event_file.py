@@ -11,7 +11,7 @@ staged row has a reference instead:
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
 from struct import Struct
@@ -40,11 +40,8 @@ def event_file(folder: str | None) -> Iterator[Put]:
     if folder is None:
         yield as_they_are
         return
-    file = _EventFile(folder)
-    try:
+    with closing(_EventFile(folder)) as file:
         yield file.put
-    finally:
-        file.close()
 
 
 def events_of(cell: bytes) -> bytes:

@@ -106,12 +106,7 @@ def replayed_rows(
     """
     found: dict[str, Rows] = defaultdict(list)
     replayed = replay_group(
-        group,
-        packed.of_group[group],
-        config,
-        ALL,
-        recorders=packed.recorders_of(group.topic),
-        observer=observer,
+        group, packed.of_group[group], config, ALL, recorders=packed.recorders_of(group.topic), observer=observer
     )
     for table, columns in replayed:
         found[table] += rows_in(columns)

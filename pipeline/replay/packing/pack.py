@@ -30,58 +30,6 @@ from dispatch_audit.pipeline.replay.signs.broker_signs import recorder_rows
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
 from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
-# The columns of a trace that the replay needs; nothing else is read.
-COLUMNS = (
-    "event",
-    "phase",
-    "seq",
-    "ts_us",
-    "topic",
-    "subscription",
-    "broker",
-    "ledger_id",
-    "entry_id",
-    "batch_size",
-    "key",
-    "key_source",
-    "sticky_hash",
-    "batch_keys",
-    "permits",
-    "producer_name",
-    "publish_time_ms",
-    "sequence_id",
-    "deliver_at_ms",
-    "transaction",
-    "consumer",
-    "consumer_name",
-    "redelivery_count",
-    "ack_type",
-    "positions",
-    "key_shared_mode",
-    "allow_out_of_order",
-    "ranges",
-    "reason",
-    "error",
-    "seq_end",
-    "dropped",
-    "dropped_events",
-    "settings",
-    "sources",
-    "seq_begin",
-    "begun_us",
-    "waits_for",
-    "snapshot",  # as JSON
-)
-
-_Owner: TypeAlias = tuple[str, str | None, str | None]
-"""Topic, subscription and recorder of the rows of a packed batch, as in `PackedBatch`."""
-
-_MEMBERSHIP = among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
-_SNAPSHOT = among(Code.MARK_DELETE, Code.OTHER)
-_SETTINGS = among(Code.SETTINGS)
-_RECORDER = among(Code.RECORDER)
-_PUBLISH = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
-
 _OF_SNAPSHOTS = ("seq", "ts_us", "snapshot")
 _OF_CHANGES = (
     "seq",
@@ -96,6 +44,47 @@ _OF_CHANGES = (
     "reason",
     "error",
 )
+COLUMNS = tuple(
+    dict.fromkeys(
+        (
+            *_OF_CHANGES,
+            *_OF_SNAPSHOTS,  # the snapshot as JSON
+            *_OF_SETTINGS,
+            *_OF_RECORDER,
+            "topic",
+            "broker",
+            "ledger_id",
+            "entry_id",
+            "batch_size",
+            "key",
+            "key_source",
+            "sticky_hash",
+            "batch_keys",
+            "permits",
+            "producer_name",
+            "publish_time_ms",
+            "sequence_id",
+            "deliver_at_ms",
+            "transaction",
+            "redelivery_count",
+            "ack_type",
+            "positions",
+            "seq_end",
+            "dropped",
+            "dropped_events",
+        )
+    )
+)
+"""The columns of a trace that the replay needs; nothing else is read."""
+
+_Owner: TypeAlias = tuple[str, str | None, str | None]
+"""Topic, subscription and recorder of the rows of a packed batch, as in `PackedBatch`."""
+
+_MEMBERSHIP = among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
+_SNAPSHOT = among(Code.MARK_DELETE, Code.OTHER)
+_SETTINGS = among(Code.SETTINGS)
+_RECORDER = among(Code.RECORDER)
+_PUBLISH = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
 
 # A cut at least every 262,144 seqs; a packed batch of fewer rows costs more than its rows.
 _SPAN_BITS_MIN = 18

@@ -22,8 +22,7 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
     at one time and by blocked time. A hot hash without a hot key is represented by its most dispatched key.
     """
     traffic, peak = found.dispatcher.traffic, found.dispatcher.peaks.all()
-    keys, error = traffic.keys()
-    hashes, _ = traffic.hashes()
+    keys, hashes, error = traffic.keys.counts(), traffic.hashes.counts(), traffic.keys.error_max
     blocked = blocked_seconds(found)
     peaks = dict(zip(peak.hash.tolist(), peak.entries.tolist(), strict=True))
     at_keys = set(_most(keys, each_max).tolist())

@@ -3,11 +3,7 @@
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
-from dispatch_audit.pipeline.replay.rules.limits_contradicted import (
-    FAR,
-    count_pass,
-    weigh,
-)
+from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, count_pass, weigh
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits

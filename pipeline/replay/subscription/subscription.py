@@ -121,10 +121,7 @@ class Subscription:
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
-        withdrawn = [
-            *dispatcher.collector.alibis(),
-            *loop.limits.alibis(messages_of_a_read(dispatcher.seen)),
-        ]
+        withdrawn = [*dispatcher.collector.alibis(), *loop.limits.alibis(messages_of_a_read(dispatcher.seen))]
         never_dispatched, never_acknowledged = outstanding(dispatcher.seen)
         return ReplayResult(
             loop=loop,

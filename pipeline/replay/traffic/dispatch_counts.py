@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
+from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters
 
 _SORTED_MIN: Final = 1 << 14
 _STARTS: Final = among(Code.DISPATCH_START)
@@ -28,8 +28,8 @@ class DispatchCounts:
 
     dispatched: int = 0  # the number of decisions to dispatch
     unkeyed: int = 0  # the number of those whose key no row had named by then
-    _keys: HeavyHitters = field(default_factory=HeavyHitters)
-    _hashes: HeavyHitters = field(default_factory=HeavyHitters)
+    keys: HeavyHitters = field(default_factory=HeavyHitters)  # the dispatches by hash and key id
+    hashes: HeavyHitters = field(default_factory=HeavyHitters)  # the dispatches by hash
 
     def count(self, events: Events, hashes: Ints, decided: NDArray[np.intp]) -> None:
         """Takes events with the sticky hash of each (UNKNOWN: no row names its key), and which are decisions."""
@@ -39,16 +39,8 @@ class DispatchCounts:
         self.dispatched += decided.size
         self.unkeyed += decided.size - keyed.size
         sticky, where = hashes[keyed], (events.ledger[keyed], events.entry[keyed])
-        self._keys.add(sticky, events.key_id[keyed], *where)
-        self._hashes.add(sticky, np.zeros_like(sticky), *where)
-
-    def keys(self) -> tuple[KeyCounts, int]:
-        """The dispatches by hash and key id, and the largest error by which a count is too small."""
-        return self._keys.counts(), self._keys.error_max
-
-    def hashes(self) -> tuple[KeyCounts, int]:
-        """The dispatches by hash, and the largest error by which a count is too small."""
-        return self._hashes.counts(), self._hashes.error_max
+        self.keys.add(sticky, events.key_id[keyed], *where)
+        self.hashes.add(sticky, np.zeros_like(sticky), *where)
 
 
 def decisions(events: Events, starts_seen: bool) -> NDArray[np.intp]:
