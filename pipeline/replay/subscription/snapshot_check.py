@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByCo
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
+from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import Bracketed, Comparison, Moment
@@ -18,7 +19,6 @@ from dispatch_audit.pipeline.replay.snapshots.impossible_counters import Impossi
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
-from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 _NO_KEYS = "the trace has no key of a dispatch, so it does not show which hashes were held"
 _PASSED = (
@@ -102,42 +102,33 @@ class SnapshotCheck:
         """Replaces the ranges at the earliest moment of the snapshot, because the snapshot itself has shown them."""
         self._begun[snapshot.seq] = self._begun[snapshot.seq]._replace(ranges=ranges)
 
-    def end(
-        self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer
-    ) -> tuple[Moment, Moment]:
-        """The two moments between which the broker took the snapshot; the later one is now."""
+    def end(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, owners: HashOwners) -> Bracketed:
+        """The snapshot with the two moments between which the broker took it; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
         largest = dispatcher.seen.limits.consumers.view(np.ndarray)["largest"]
         # Of a sample, batches may be among the entries of other hashes.
         sent_batches = ((largest > 1) | (not self.comparison.of_all_hashes)).tolist()
         self.counters.look(snapshot, dispatcher.consumers, sent_batches)
-        return self._begun.pop(snapshot.seq), _moment(snapshot, at, dispatcher, ranges)
+        # Mark-delete waits for entries of all hashes, so a sample does not show what drains once it releases entries
+        # that were acknowledged piecewise.
+        drains = dispatcher.drains and not common_of(dispatcher.seen)["released_unseen"]
+        now = _moment(snapshot, at, dispatcher, owners.epochs.ranges)
+        return Bracketed(snapshot, self._begun.pop(snapshot.seq), now, owners.doubts, drains)
 
-    def agrees(
-        self, snapshot: Snapshot, moments: tuple[Moment, Moment], dispatcher: Dispatcher, doubts: UndecidedRanges
-    ) -> bool:
+    def agrees(self, seen: Bracketed, dispatcher: Dispatcher) -> bool:
         """Whether a snapshot agrees with the reconstruction; nothing is noted."""
         trial = self.comparison.anew()
-        bracketed = Bracketed(snapshot, *moments, doubts, _shows_draining(dispatcher))
-        trial.compare(bracketed, dispatcher.consumers.known_in(snapshot))
+        trial.compare(seen, dispatcher.consumers.known_in(seen.snapshot))
         return not trial.mismatches
 
-    def compare(
-        self,
-        snapshot: Snapshot,
-        moments: tuple[Moment, Moment],
-        at: TracePoint,
-        dispatcher: Dispatcher,
-        doubts: UndecidedRanges,
-        one_sided: OneSidedRecording,
-    ) -> None:
+    def compare(self, seen: Bracketed, at: TracePoint, dispatcher: Dispatcher, one_sided: OneSidedRecording) -> None:
         """Compares a snapshot with the reconstruction at both moments, and takes the values that only it shows."""
-        before, after = moments
+        snapshot, before, after = seen[:3]
         sent = dispatcher.traffic
         keyless = _NO_KEYS if sent.unkeyed and sent.unkeyed == sent.dispatched else ""
         vague = one_sided.about(snapshot) or (_PASSED if before.rebuilt.passed else keyless)
         known = dispatcher.consumers.known_in(snapshot)
-        self.comparison.compare(Bracketed(snapshot, before, after, doubts, _shows_draining(dispatcher), vague), known)
+        self.comparison.compare(seen._replace(vague=vague), known)
         dispatcher.apply_snapshot(snapshot, at)
         for consumer in snapshot.consumers:
             if consumer.joined_at is not None:
@@ -160,15 +151,6 @@ class SnapshotCheck:
         self.counters.forget(reported_seq)
         newest = {surplus.consumer: surplus for surplus in self.surpluses if surplus.ts_us <= recent_us}
         self.surpluses = [s for s in self.surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
-
-
-def _shows_draining(dispatcher: Dispatcher) -> bool:
-    """Whether hashes drain, and rows show which.
-
-    Of a sample they do not once entries were acknowledged piecewise, if mark-delete releases such entries: it waits for
-    entries of other hashes.
-    """
-    return dispatcher.drains and not common_of(dispatcher.seen)["released_unseen"]
 
 
 def _moment(snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> Moment:

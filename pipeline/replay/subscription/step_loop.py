@@ -239,22 +239,21 @@ class StepLoop:
         """Compares a snapshot, which the broker took here or earlier."""
         self.limits.look(snapshot)
         membership, owners = self.membership, self.membership.owners
-        epochs, doubts = owners.epochs, owners.doubts
-        if self.snapshots.began_with(snapshot) == epochs.ranges:
+        if self.snapshots.began_with(snapshot) == owners.epochs.ranges:
             self._route(owners.learn(snapshot, at))
-            self.snapshots.assume(snapshot, epochs.ranges)
-        moments = self.snapshots.end(snapshot, at, self.dispatcher, epochs.ranges)
-        same = moments[0].ranges == moments[1].ranges
-        passed = same and self.cold_start.look(snapshot, membership.connected, moments[1].ranges)
+            self.snapshots.assume(snapshot, owners.epochs.ranges)
+        seen = self.snapshots.end(snapshot, at, self.dispatcher, owners)
+        before, now = seen.before.ranges, seen.after.ranges
+        passed = before == now and self.cold_start.look(snapshot, membership.connected, now)
         # Where an administrator moves mark-delete, the broker may drop the entries below a little later (E6).
-        if passed and self.snapshots.agrees(snapshot, moments, self.dispatcher, doubts):
+        if passed and self.snapshots.agrees(seen, self.dispatcher):
             self._settle(at)
         self._note_known(at)
         determined = self.cold_start.known
         if owners.routes_by_selector and (determined or not self.cold_start.interrupted):
-            self.reported.note(snapshot, [moment.ranges for moment in moments], determined)
+            self.reported.note(snapshot, [before, now], determined)
         if self.cold_start.settled:
-            self.snapshots.compare(snapshot, moments, at, self.dispatcher, doubts, membership.one_sided)
+            self.snapshots.compare(seen, at, self.dispatcher, membership.one_sided)
 
     def _settle(self, at: TracePoint) -> None:
         """Notes that the rows that are there explain everything that the broker does from here on."""
