@@ -1,12 +1,14 @@
 """Entries that the broker acknowledged itself, before anybody was sent them: rejected, expired, evicted, skipped."""
 
 from dispatch_audit.pipeline.plural import entries
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import filters_in_force
 from dispatch_audit.pipeline.replay.verdicts.naming import position
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
 def never_sent(context: FindingContext) -> list[JudgedFinding]:
@@ -18,25 +20,20 @@ def never_sent(context: FindingContext) -> list[JudgedFinding]:
     ledger, entry, key_id = (int(common[f"never_sent_{of}"]) for of in ("ledger", "entry", "key"))
     at, seq = position(ledger, entry), int(common["never_sent_seq"])
     one_key = ", all of one key," if key_id != UNKNOWN and number > 1 else ""
-    finding = JudgedFinding(
-        severity="info",
-        seq=seq,
-        ts_us=int(common["never_sent_ts"]),
-        explanation=FindingText(
-            what=f"{entries(number)}{one_key} {'was' if number == 1 else 'were'} never sent to any consumer, {at}"
-            f"{'' if number == 1 else ' the first of them'}",
-            contrast="although",
-            against="the broker counts them as acknowledged: mark-delete passed them, and no consumer acknowledged "
-            "them",
-            why=(
-                filters_in_force(context)
-                or "the broker itself acknowledges what an entry filter rejects, a message TTL expires, a backlog "
-                "quota evicts, or somebody skips, clears or seeks over",
-            ),
-            remedy="If these messages are missed, look at the entry filters of the topic and the namespace, its "
-            "message TTL and its backlog quota.",
-        ),
-        evidence=[f"seq {context.names.seq(seq)}: {at} waits from here on"],
+    because = filters_in_force(context) or (
+        "the broker itself acknowledges what an entry filter rejects, a message TTL expires, a backlog quota evicts, "
+        "or somebody skips, clears or seeks over"
+    )
+    finding = context.finding(
+        TracePoint(seq, int(common["never_sent_ts"])),
+        f"{entries(number)}{one_key} {'was' if number == 1 else 'were'} never sent to any consumer, {at}"
+        f"{'' if number == 1 else ' the first of them'}",
+        FindingVerdict("info", because=because),
+        [f"seq {context.names.seq(seq)}: {at} waits from here on"],
+        contrast="although",
+        against="the broker counts them as acknowledged: mark-delete passed them, and no consumer acknowledged them",
+        remedy="If these messages are missed, look at the entry filters of the topic and the namespace, its "
+        "message TTL and its backlog quota.",
         key_id=key_id if key_id != UNKNOWN else None,
         ledger_id=ledger,
         entry_id=entry,

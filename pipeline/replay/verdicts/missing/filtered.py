@@ -85,7 +85,7 @@ def doubt_of_hash(context: FindingContext, starved: StarvedHash) -> str:
     if doubt or not is_open:
         return doubt
     traffic, said = context.found.dispatcher.traffic, context.found.loop.in_force.of(ENTRY_FILTERS).value is not None
-    counts, (_, error) = traffic.hashes()[0], traffic.keys()
+    counts, error = traffic.hashes.counts(), traffic.keys.error_max
     # Where its owner is not sent several hashes, and nothing else or one of them before, no filter is the reason.
     others = {other.hash for other in context.found.reported_starved if other.owner == starved.owner}
     sent = others & set(counts.group.tolist()) or (len(others) > 1 and starved.passed_by != starved.owner)
