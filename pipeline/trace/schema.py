@@ -63,6 +63,7 @@ SNAPSHOT = _struct(
     mark_delete_position=_TEXT,
     subscription_have_pending_read=BooleanType(),
     subscription_have_pending_replay_read=BooleanType(),
+    pending_read_ops=_LONG,
     key_shared_mode=_TEXT,
     allow_out_of_order_delivery=BooleanType(),
     # What the entry filters did with entries, since the dispatcher was made.

@@ -84,6 +84,7 @@ class Snapshot(NamedTuple):
     waiting: int = 0
     # Further connected consumers, of which what they do not say is as in the snapshot before.
     as_before: tuple[ConsumerSnapshot, ...] = ()
+    storage_reads: int = 0  # `pendingReadOps`, the reads of the cursor from storage that have not ended
 
     @property
     def keeps_order(self) -> bool | None:
@@ -120,6 +121,7 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         values.get("allow_out_of_order_delivery"),
         _waiting(values),
         tuple(_consumer(consumer) for consumer in values.get("consumers_as_before") or ()),
+        _or(values.get("pending_read_ops"), 0),
     )
 
 

@@ -165,3 +165,15 @@ def test_what_a_recorder_says_of_itself_is_no_row_of_the_subscription() -> None:
     beat(log)
     log.write("end", topic=None, subscription=None)
     assert replayed(log.rows).findings == alone
+
+
+@pytest.mark.parametrize(("reads", "severity"), [(0, "violation"), (1, "not_provable")])
+def test_a_slow_read_from_storage_is_no_proof_against_the_dispatcher(reads: int, severity: str) -> None:
+    log = one_waiting()
+    for _ in range(SNAPSHOT_SECONDS):
+        log.now_us += SECOND_US
+        log.snapshot(reported(1, available_permits=1_000), reported(2, available_permits=1_000), pending_read_ops=reads)
+    log.dispatch(2, 1, LOW)
+    (found,) = stalls_of(log)
+    assert found["severity"] == severity
+    assert ("read from storage under way" in " ".join(found["why"])) == bool(reads)

@@ -10,6 +10,7 @@
 | unwritable_connection | a connection that takes nothing more counts as no permits from 5.0.0 on (contract 3.12) |
 | open_transaction | nothing is read beyond the first message of a transaction that has not ended (contract 9.3, E11) |
 | dispatch_rate_limit | no row has all that a limit of the rate was charged: bytes, or what came before it |
+| slow_storage | snapshots show a read of the cursor under way (`pendingReadOps`) for half of the time or longer |
 | claimed_delays | what could be sent asked for a delay, and only trace.json says that delays are off (contract 4.13) |
 """
 
@@ -45,6 +46,7 @@ SUBSCRIPTION: Final = "unacked_limit_subscription"
 BROKER: Final = "unacked_limit_broker"
 UNWRITABLE: Final = "unwritable_connection"
 DELAYED: Final = "claimed_delays"
+STORAGE: Final = "slow_storage"
 
 # maxUnackedMessagesPerSubscriptionOnBrokerBlocked, by default (contract 4.14).
 _SHARE_OF_BROKER: Final = 0.16
@@ -71,6 +73,9 @@ DOUBTS: Final[Mapping[str, str]] = {
         "what could be sent had asked for delayed delivery, and only trace.json says that it is off: a policy may say "
         "otherwise"
     ),
+    STORAGE: (
+        "snapshots show a read from storage under way (pendingReadOps): a bookie is slow, or the ledger was offloaded"
+    ),
     TRANSACTION: "what could be sent comes after messages of a transaction that may not have ended",
 }
 """Why each may explain a stall, as a clause."""
@@ -86,6 +91,9 @@ def doubt(situation: Situation, parts: Divided) -> str:
         return DELAYED
     if _follows_a_transaction(situation.state, parts.free):
         return TRANSACTION
+    storage_us, lasted = situation.reported.storage_us, situation.interval
+    if storage_us and 2 * (lasted.to_ts - max(storage_us, lasted.from_ts)) >= lasted.to_ts - lasted.from_ts:
+        return STORAGE
     return _of_counts(situation, parts) or _of_backlog(situation, parts.waiting)
 
 

@@ -35,6 +35,7 @@ class Reported(NamedTuple):
         unacked: unacknowledged messages of the subscription; None: no snapshot says it.
         short: the indexes of the consumers that had no permits.
         reads: whether the dispatcher waited for a read at `position_us`; None: that snapshot does not say it.
+        storage_us: since when every snapshot has shown a read from storage under way; 0: the last one does not.
         replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
         waiting: how many entries waited at least while a consumer was connected; 0: no snapshot shows it.
     """
@@ -51,6 +52,7 @@ class Reported(NamedTuple):
     unacked: int | None = None
     short: frozenset[int] = frozenset()
     reads: bool | None = None
+    storage_us: int = 0
     replay_at_read: int = 0
     waiting: int = 0
 
@@ -102,6 +104,7 @@ class Reports:
         before = self.last
         found = before._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
         found = found._replace(waiting=snapshot.waiting if snapshot.consumers else 0)
+        found = found._replace(storage_us=(before.storage_us or snapshot.ts_us) if snapshot.storage_reads else 0)
         if before.read_position is not None and snapshot.read_position not in (None, before.read_position):
             found = found._replace(replay_at_read=before.in_replay or 0)
         if snapshot.in_replay is not None:
