@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.durations import unserved_us
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
@@ -136,3 +135,57 @@ def begin_hash(state: SeenByBlocking, at: int) -> None:
     """Begins the memory of a hash that gets a slot."""
     state.waits.hashes[at].why = Cause.READY
     state.waits.hashes[at].read_ts = UNKNOWN
+
+
+@compiled
+def unavailable_us(state: Seen, consumer: int, ts: int) -> int:
+    """The time since its join for which a consumer could be sent nothing; 0 for nobody."""
+    if consumer < 0:
+        return 0
+    consumers = state.waits.consumers
+    open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != Cause.READY else 0
+    return int(consumers[consumer].unavailable_us + open_us)
+
+
+@compiled
+def unserved_us(state: Seen, consumer: int, ts: int) -> int:
+    """The time since its join for which the broker did not read for a consumer; 0 for nobody.
+
+    It does not for one that is blocked on unacknowledged messages, but may send it what it reads for others (4.2, 4.8).
+    """
+    if consumer < 0:
+        return 0
+    consumers = state.waits.consumers
+    since_ts = consumers[consumer].unserved_since_ts
+    return int(consumers[consumer].unserved_us + (ts - since_ts if since_ts > 0 else 0))
+
+
+def short_until_us(state: Seen, consumer: int, ts: int) -> int:
+    """The last time up to `ts` at which a consumer had no permits or was at its limit; UNKNOWN: never."""
+    wait = state.waits.consumers.view(np.ndarray)[consumer]
+    if wait["cause"] != Cause.READY:
+        return ts
+    return int(wait["cause_ts"]) if wait["former"] != Cause.READY else UNKNOWN
+
+
+@compiled
+def may_be_blocked(state: Seen, consumer: int) -> bool:
+    """Whether a consumer may have been at its limit, and not have come down to half of it (4.14).
+
+    The broker may count what was skipped while it was held, or was sent twice (E6, F10).
+    """
+    limit, uncounted = state.common[0].blocks_at, state.consumers[consumer].uncounted
+    return bool(limit > 0 and uncounted > 0 and 2 * (state.consumers[consumer].unacked + uncounted) >= limit)
+
+
+@compiled
+def blocked_until_ts(state: Seen, consumer: int, ts: int) -> int:
+    """Until when a consumer was, or may have been, blocked: `ts` if it may be now, and 0 for nobody."""
+    if consumer < 0:
+        return 0
+    of = state.consumers[consumer]
+    if of.blocked == 1 or may_be_blocked(state, consumer):
+        return ts
+    # With the last that it gave up it may have come down to half of the limit.
+    perhaps_ts = of.gave_up_ts if of.uncounted > 0 and state.common[0].blocks_at > 0 else 0
+    return int(max(of.unblocked_ts, perhaps_ts))

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.blocking.durations import blocked_on_unacked_us, look_ahead_us, unserved_us
-from dispatch_audit.pipeline.replay.blocking.may_be_blocked import blocked_until_ts
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import blocked_until_ts, unserved_us
+from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark

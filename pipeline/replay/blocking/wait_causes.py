@@ -8,12 +8,7 @@ it. It does not count the times in which the owner is unavailable: the interval 
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.blocking.durations import (
-    blocked_on_unacked_us,
-    look_ahead_us,
-    unavailable_us,
-    unserved_us,
-)
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import unavailable_us, unserved_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -198,3 +193,17 @@ def end_wait(state: SeenByBlocking, out: Output, at: int) -> None:
     report[row].ledger = waits[at].why_ledger
     report[row].entry = waits[at].why_entry
     waits[at].why = Cause.READY
+
+
+@compiled
+def look_ahead_us(state: Seen, ts: int) -> int:
+    """The total time for which the look-ahead limit has been reached."""
+    since = state.waits.common[0].look_ahead_since_ts
+    return int(state.waits.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
+
+
+@compiled
+def blocked_on_unacked_us(state: Seen, ts: int) -> int:
+    """The total time for which the subscription has been blocked on unacknowledged messages."""
+    since = state.waits.common[0].blocked_on_unacked_since_ts
+    return int(state.waits.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.durations import short_until_us
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import short_until_us
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher

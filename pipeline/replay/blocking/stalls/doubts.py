@@ -25,8 +25,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     are_before,
     at_position,
 )
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable
-from dispatch_audit.pipeline.replay.blocking.may_be_blocked import may_be_blocked
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_blocked, may_be_unwritable
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, divided, held_back, may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
@@ -164,16 +163,11 @@ def _may_be_full(situation: Situation) -> bool:
     """Whether the subscription may be at its limit, not down to half of it, with what rows do not show (E6, F10)."""
     limit = common_of(situation.state)["unacked_limit"]
     uncounted = int(situation.state.consumers.view(np.ndarray)["uncounted"][situation.connected].sum())
-    return bool(uncounted > 0 and 0 < limit <= 2 * (_unacked(situation) + uncounted))
+    return bool(uncounted > 0 and 0 < limit <= 2 * (situation.unacked + uncounted))
 
 
 def _has_its_share(situation: Situation) -> bool:
     """Whether the broker, at its limit for all subscriptions, blocks this one, or may have until shortly before."""
     limit = situation.in_force.lowest(UNACKED_PER_BROKER)
     given_up: NDArray[np.bool_] = situation.state.consumers.view(np.ndarray)["gave_up_ts"] > situation.since_us
-    return limit > 0 and (_unacked(situation) > limit * _SHARE_OF_BROKER or bool(given_up.any()))
-
-
-def _unacked(situation: Situation) -> int:
-    """The messages that the broker may count as unacknowledged in the subscription."""
-    return max(int(common_of(situation.state)["unacked"]), situation.reported.unacked or 0)
+    return limit > 0 and (situation.unacked > limit * _SHARE_OF_BROKER or bool(given_up.any()))

@@ -154,7 +154,8 @@ def behind_full_subscription(situation: Situation, parts: Divided) -> Mask:
     common = common_of(state)
     # The broker may count what an administrator has skipped (5.10).
     counted = unacked is not None and 0 < common["unacked_limit"] <= unacked
-    full = counted or common["blocked_on_unacked"] == 1 or was_full_until_us(state) > situation.since_us
+    full_until_us = record_of(state.waits.common, WAIT)["blocked_on_unacked_until_ts"]
+    full = counted or common["blocked_on_unacked"] == 1 or bool(full_until_us > situation.since_us)
     return ~parts.free.was_read & full
 
 
@@ -174,11 +175,6 @@ def stuck_after_draining(situation: Situation, parts: Divided) -> Mask:
 def blames_drained(situation: Situation, parts: Divided) -> int:
     """The consumer from which the first hash drained."""
     return int(situation.state.hashes.view(np.ndarray)["drained_from"][parts.free.hash_at[0]])
-
-
-def was_full_until_us(state: Seen) -> int:
-    """When the subscription was last blocked on unacknowledged messages; UNKNOWN: never."""
-    return int(record_of(state.waits.common, WAIT)["blocked_on_unacked_until_ts"])
 
 
 def _oldest_holder(state: Seen, below: Position) -> int:

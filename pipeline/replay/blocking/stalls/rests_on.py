@@ -91,8 +91,7 @@ def _holds_anything(situation: Situation) -> bool:
     state = situation.state
     consumers: Any = state.consumers.view(np.ndarray)
     uncounted = bool((consumers["uncounted"][situation.connected] > 0).any())
-    counted = uncounted or int(common_of(state)["unacked"]) > 0 or (situation.reported.unacked or 0) > 0
-    return counted or bool((consumers["gave_up_ts"] > situation.since_us).any())
+    return uncounted or situation.unacked > 0 or bool((consumers["gave_up_ts"] > situation.since_us).any())
 
 
 def _may_pay(state: Seen, interval: Interval) -> bool:

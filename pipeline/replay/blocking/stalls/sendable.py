@@ -42,7 +42,10 @@ class Divided(NamedTuple):
 
 def divided(situation: Situation, waiting: Waiters, unavailable: Mask) -> Divided:
     """The entries that wait, if these consumers could be sent nothing."""
-    held = held_up(situation.state, waiting, unavailable, situation.since_us)
+    clear_ts = situation.state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
+    held: Mask = (
+        waiting.drains | (clear_ts > situation.since_us) | (waiting.owner == NOBODY) | unavailable[waiting.owner]
+    )
     could_be_sent = ~held & (waiting.since_ts <= situation.since_us)
     return Divided(waiting, unavailable, held, waiting.where(could_be_sent & must_be_sent(situation, waiting)))
 
@@ -74,13 +77,6 @@ def cannot_be_sent(situation: Situation, since_us: int) -> Mask:
         short = np.array(sorted(reported.short))
         cannot[short] |= state.waits.consumers.view(np.ndarray)["cause_ts"][short] <= reported.unacked_us
     return cannot
-
-
-def held_up(state: Seen, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
-    """Which entries something has held up since a time, so that they stay in replay once they were read."""
-    clear_ts = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
-    held: Mask = waiting.drains | (clear_ts > since_us) | (waiting.owner == NOBODY) | unavailable[waiting.owner]
-    return held
 
 
 def must_be_sent(situation: Situation, waiting: Waiters) -> Mask:

@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 
 class HeldBack(NamedTuple):
@@ -43,11 +44,6 @@ class Ended(NamedTuple):
     cause: int
 
 
-def counts_from_us(interval: Interval, stall_threshold_us: int) -> int:
-    """The moment after which a cause that has ended still counts: a stall threshold before the end of an interval."""
-    return max(interval.from_ts, interval.to_ts - stall_threshold_us)
-
-
 class Situation(NamedTuple):
     """A time in which nothing was sent, and what is true at its end.
 
@@ -77,8 +73,8 @@ class Situation(NamedTuple):
 
     @property
     def since_us(self) -> int:
-        """The moment after which a cause that has ended still counts."""
-        return counts_from_us(self.interval, self.stall_threshold_us)
+        """The moment after which a cause that has ended still counts: a stall threshold before the end."""
+        return max(self.interval.from_ts, self.interval.to_ts - self.stall_threshold_us)
 
     @property
     def duration_us(self) -> int:
@@ -90,6 +86,11 @@ class Situation(NamedTuple):
         """Which consumers are connected."""
         connected: NDArray[np.bool_] = self.state.consumers.view(np.ndarray)["connected"] == 1
         return connected
+
+    @property
+    def unacked(self) -> int:
+        """The messages that the broker may count as unacknowledged in the subscription."""
+        return max(int(common_of(self.state)["unacked"]), self.reported.unacked or 0)
 
     @property
     def look_ahead_limit(self) -> int | None:

@@ -114,11 +114,6 @@ def _waits_since_seq(state: Seen, slots: Ints, roots: tuple[Position, ...]) -> i
     return int(entries["since_seq"][first].max(initial=UNKNOWN))
 
 
-def ended_by_dispatch(stall: Blocked) -> Blocked:
-    """A stall after which sending went on, whatever came just before."""
-    return stall._replace(detail={**stall.detail, "went_on": True}) if is_finding(stall) else stall
-
-
 def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
     """A stall without a cause that turns out to be the pause of a rate limit; `limit` is added to its detail."""
     kept = {name: value for name, value in stall.detail.items() if name not in _FACTS}

@@ -12,11 +12,10 @@ from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stalls.idle_time import idle_interval, silent_since_us
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import ended_by_dispatch, is_finding, kind_of
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of
 from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
@@ -29,6 +28,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     BY_RESET,
 )
 from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 # What takes entries that wait: a request to skip, and mark-delete in a snapshot, for which no row says why.
 _SKIPS: Final = (BY_RESET, BY_MARK_DELETE)
@@ -71,9 +71,9 @@ class StallWatch:
         Returns:
             The stall that a skip has ended before, if nothing that waited in it waits any more.
         """
-        skipped = self._ended_by_skip(silent_since_us(state))
+        skipped = self._ended_by_skip(_silent_since_us(state))
         # However short the time is: it may become a stall a little later.
-        interval = idle_interval(state, at, ended_by, 1)
+        interval = _idle_interval(state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
             found = None if interval is None else self._look(interval, situation_of, sure=sure)
@@ -93,7 +93,7 @@ class StallWatch:
 
     def before_release(self, state: Seen, at: TracePoint, situation_of: SituationOf) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
-        interval = idle_interval(state, at, BY_ACK, 1)
+        interval = _idle_interval(state, at, BY_ACK, 1)
         if interval is not None:
             self._look(interval, situation_of)
 
@@ -118,13 +118,13 @@ class StallWatch:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < BROUGHT_ABOUT_US
-        interval = idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else [*map(ended_by_dispatch, self._of(interval, situation_of, sent))]
-        return parts if lately else [_ended_by_dispatch(part, at) for part in parts]
+        interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
+        parts = [] if interval is None else self._of(interval, situation_of, sent)
+        return [_ended_by_dispatch(part, at, lately) for part in parts]
 
     def over(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:
         """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
-        interval = idle_interval(state, at, ended_by, self._threshold_us)
+        interval = _idle_interval(state, at, ended_by, self._threshold_us)
         return [] if interval is None else self._of(interval, situation_of)
 
     def _of(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> list[Blocked]:
@@ -182,9 +182,27 @@ def _after(before: Blocked, found: Blocked, interval: Interval) -> Blocked:
     return found._replace(span=rest, waited_us=max(found.waited_us - before.waited_us, 0))
 
 
-def _ended_by_dispatch(stall: Blocked, at: TracePoint) -> Blocked:
-    """A stall that ends with a dispatch for which no recent event is the reason."""
+def _ended_by_dispatch(stall: Blocked, at: TracePoint, lately: bool) -> Blocked:
+    """A stall after which sending went on; unless something happened `lately`, no event is the reason of that."""
+    if is_finding(stall):
+        stall = stall._replace(detail={**stall.detail, "went_on": True})
     # With other causes it waits for an acknowledgement.
-    if stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):
+    if lately or stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):
         return stall
     return stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
+
+
+def _idle_interval(state: Seen, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
+    """The time since the last dispatch while entries waited; None if it is shorter than `shortest_us`."""
+    common, since_us = common_of(state), _silent_since_us(state)
+    if since_us is None or at.ts_us - since_us < shortest_us:
+        return None
+    by_dispatch = common["last_dispatch_ts"] >= common["waiting_since_ts"]
+    since_seq = common["last_dispatch_seq" if by_dispatch else "waiting_since_seq"]
+    return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
+
+
+def _silent_since_us(state: Seen) -> int | None:
+    """Since when entries wait and nothing was sent to any consumer; None: nothing waits."""
+    common = common_of(state)
+    return int(max(common["last_dispatch_ts"], common["waiting_since_ts"])) if common["waiting"] else None
