@@ -22,20 +22,9 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[up]) for up in (2, 1, 0)]
 from local_replay import Columns, recorded_tables  # noqa: E402  (the path comes first)
 from recorded import RECORDINGS  # noqa: E402  (the path comes first)
 
-from dispatch_audit.pipeline.contract.rules import CLIENT_RULES  # noqa: E402  (the path comes first)
 
-NAMES: Final[dict[str, str]] = {
-    "coverage": "partitions",
-    "batches_inspected": "batches_looked_into",
-    "leave_reason": "left_because",
-    "blocked_attempts": "refused_attempts",
-    "replay_queue": "earlier_entry",
-    "delayed_delivery": "delayed",
-}
+NAMES: Final[dict[str, str]] = {}
 """Today's names of tables, columns and values, by which the file knows them under another."""
-
-_LATER_RULES: Final = (*CLIENT_RULES, "clocks_apart")
-"""Rules that came after the file was written; no violation is one of them."""
 
 _SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool, "what": bool, "why": len}
 """Columns of sentences, which may be worded anew, and what is compared of each."""
@@ -72,9 +61,7 @@ Digests = npt.NDArray[np.uint32]
 def digests(name: str) -> dict[str, Digests]:
     """The sorted digests of all rows of a recording, by the file's name of the table."""
     return {
-        f"{name}/{NAMES.get(table, table)}": np.sort(
-            np.array([_digest(row) for row in rows if row.get("rule") not in _LATER_RULES], dtype=np.uint32)
-        )
+        f"{name}/{NAMES.get(table, table)}": np.sort(np.array([_digest(row) for row in rows], dtype=np.uint32))
         for table, rows in recorded_tables(name).items()
     }
 
