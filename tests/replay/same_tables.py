@@ -22,7 +22,6 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[up]) for up in (2, 1, 0)]
 from local_replay import Columns, recorded_tables  # noqa: E402  (the path comes first)
 from recorded import RECORDINGS  # noqa: E402  (the path comes first)
 
-
 NAMES: Final[dict[str, str]] = {}
 """Today's names of tables, columns and values, by which the file knows them under another."""
 
