@@ -1,6 +1,6 @@
 """How much is drawn at random: examples of Hypothesis, and schedules by their seeds.
 
-`--hypothesis-profile` decides: `unit` draws little, for the loop while editing; `gate`, unless one is named, a seventh;
+`--hypothesis-profile` decides: `unit` draws little, for the loop while editing; `gate`, unless one is named, a tenth;
 `whole` all that a test asks for.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-_SHARES: Final = {"unit": 0.03, "gate": 0.15, "whole": 1.0}
+_SHARES: Final = {"unit": 0.03, "gate": 0.1, "whole": 1.0}
 _LEAST: Final = 3
 
 _Test = TypeVar("_Test", bound=Callable[..., object])

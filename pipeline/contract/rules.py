@@ -478,12 +478,15 @@ CLIENT_RULES: Final[tuple[RuleName, ...]] = (
 FACTS_AT_THE_END: Final[tuple[RuleName, ...]] = (
     "never_acknowledged",
     "never_sent",
+    "published_twice",
+    "two_kinds_of_keys",
     "reconnect_loop",
     "different_policies",
     "refused_join",
     "uneven_share",
 )
-"""The rules whose findings tell how it stands at the end of the rows: each window reports its own."""
+"""The rules whose findings tell how it stands at the end of the rows, or what rows compared there show: each window
+reports its own."""
 
 NAME_OF: Final[Mapping[int, RuleName]] = MappingProxyType(
     dict(sorted((rule.number, name) for name, rule in RULES.items() if rule.number is not None))

@@ -103,6 +103,7 @@ def test_other_commands_take_a_store_too(run_embedded: EmbeddedCommands, bucket:
     assert "has the trace" in refused.stderr
 
 
+@pytest.mark.slow
 def test_windows_continue_from_the_state_in_a_store(run_embedded: EmbeddedCommands, bucket: Bucket) -> None:
     said, trace, tables = Said(run_embedded, bucket), bucket.upload(SAMPLE, "night"), f"{bucket.uri}/tables"
     middle = "2026-11-21T01:43:20Z"

@@ -137,17 +137,18 @@ def test_ctrl_c_ends_an_audit_on_the_embedded_engine(moment: str, tmp_path: Path
     assert_ends(AUDIT_AGAIN, moment, *audit(tmp_path / "out", "embedded"))
 
 
+# Each moment costs a start of Spark; the gate interrupts one command on Spark, below.
 @pytest.mark.spark
 @pytest.mark.e2e
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
-    # Each moment costs a start of Spark.
     [
+        "py4j.java_gateway",
+        SPARK_STARTS,
+        "start the engine",
+        "open",
         "read",
-        *(
-            pytest.param(moment, marks=pytest.mark.slow)
-            for moment in ("py4j.java_gateway", SPARK_STARTS, "start the engine", "open")
-        ),
     ],
 )
 def test_ctrl_c_ends_an_audit_on_spark(moment: str, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_a_spark_that_does_not_start_is_one_line(
 
 @pytest.mark.spark
 @pytest.mark.e2e
+@pytest.mark.slow
 def test_spark_starts_below_a_program_that_used_the_embedded_engine(tmp_path: Path) -> None:
     # What PySpark leaves in the environment of such a program.
     done = run(

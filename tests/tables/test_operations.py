@@ -118,6 +118,7 @@ def test_of_all_windows_of_a_log_open_intervals_count_in_the_newest(spark: Spark
     assert [row["run_key"] for row in reported if row["to_seq"] is None] == ["last"]
 
 
+@pytest.mark.slow
 def test_a_run_is_deleted_and_no_other(spark: SparkSession, target: Target) -> None:
     for statement in of_tables("DELETE"):
         asked(spark, target, statement)

@@ -83,6 +83,7 @@ def test_a_printed_page_has_all_charts_with_their_marks_and_nothing_folded(opene
     assert opened.tab.locator("details[open]").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", ["light"], indirect=True)
 def test_each_chart_puts_marks_on_paper(opened: Opened) -> None:
     # Opening the page takes as long as printing it twice.
