@@ -485,8 +485,7 @@ FACTS_AT_THE_END: Final[tuple[RuleName, ...]] = (
     "refused_join",
     "uneven_share",
 )
-"""The rules whose findings tell how it stands at the end of the rows, or what rows compared there show: each window
-reports its own."""
+"""Each window reports its own findings of these rules: they describe the end of its rows, or compare rows within it."""
 
 NAME_OF: Final[Mapping[int, RuleName]] = MappingProxyType(
     dict(sorted((rule.number, name) for name, rule in RULES.items() if rule.number is not None))

@@ -74,7 +74,7 @@ SNAPSHOT = _struct(
     # The classic dispatcher's: a position by consumer name.
     consumers_after_mark_delete_position=MapType(_TEXT, _TEXT),
     consumers=ArrayType(CONSUMER_SNAPSHOT),
-    # Further ones, which are as in the snapshot before but for what is there.
+    # Further connected consumers. A field that is null has the value of the snapshot before.
     consumers_as_before=ArrayType(CONSUMER_SNAPSHOT),
 )
 

@@ -59,7 +59,7 @@ class ConsumerSnapshot(NamedTuple):
 
 
 NOT_SAID: Final = ConsumerSnapshot(-1, None, None, None, None, {}, None, None)
-"""A consumer of which nothing is known but that it is connected."""
+"""A connected consumer about which no snapshot says anything else."""
 
 
 @checkpointed("snapshot")
@@ -82,7 +82,7 @@ class Snapshot(NamedTuple):
     out_of_order: bool | None = None  # `allowOutOfOrderDelivery`; None: not reported
     # Entries that wait at least, by `msgBacklog` without `msgDelayed` and what consumers hold; 0: not known.
     waiting: int = 0
-    # Further connected consumers, of which what they do not say is as in the snapshot before.
+    # Further connected consumers; a value that is None is that of the snapshot before.
     as_before: tuple[ConsumerSnapshot, ...] = ()
     storage_reads: int = 0  # `pendingReadOps`, the reads of the cursor from storage that have not ended
 
