@@ -36,7 +36,7 @@ PRODUCERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "chunks": {"batching_enabled": False, "chunking_enabled": True},
     "alone": {"batching_enabled": False},
 }
-BLOCKED_MS: Final = 9_000
+BLOCKED_MS: Final = 12_000
 HANGING, WAITING = "while-it-hangs", 20
 STARTS: Final = 3
 
@@ -120,6 +120,8 @@ def send_batches_and_hang(broker: RecordingBroker) -> None:
         with pytest.raises(pulsar.PulsarException):
             consumer_of(client, TOPIC, "other")
         producer = client.create_producer(TOPIC, producer_name=HANGING, batching_enabled=False)
+        # A read that is under way would keep the topic's thread until the end: nothing would be stored, and wait.
+        wait_for(partial(_all_is_sent, broker), "messages on their way to consumers")
         broker.block(TOPIC, BLOCKED_MS)
         for number in range(WAITING):
             producer.send(b"0", partition_key=f"key {number}")
@@ -127,6 +129,11 @@ def send_batches_and_hang(broker: RecordingBroker) -> None:
         for consumer in consumers:
             consumer.close()
     broker.ask("DELETE", "namespaces/public/default/maxConsumersPerSubscription")
+
+
+def _all_is_sent(broker: RecordingBroker) -> bool:
+    topic = broker.answer(TOPIC.replace("://", "/") + "/stats")
+    return bool(topic["msgInCounter"] == topic["subscriptions"][SUBSCRIPTION]["msgOutCounter"])
 
 
 def _has_hung(broker: RecordingBroker) -> bool:
