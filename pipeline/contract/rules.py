@@ -229,7 +229,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "entries of a hash that no consumer holds wait for `blocking.stall_threshold_ms` while its owner gets "
             "later entries (from a backlog, or while a limit stops reads, from the moment on at which the broker had "
             "read them); or nothing is sent to any consumer, and nothing in the trace explains why; or replay without "
-            "a limit takes ten reads of entries for one consumer"
+            "a limit takes ten reads of entries for one consumer; or the broker hung (rows `hang`)"
         ),
         unless=(
             "F6 on 3.x and classic; #21554, #23845, #26268, #26454 and #26635, where the rows show them. A limit of "

@@ -52,6 +52,7 @@ class Hang(NamedTuple):
     until_us: int  # when it ended; of one that hangs, the last time at which the recorder still ran
     over: bool  # whether it has ended
     waits_for: str  # which locks it waited for, and who held them; empty: no row says
+    seq: int  # the last row about it
 
 
 @checkpointed("running")
@@ -71,9 +72,9 @@ class BrokerSigns:
     ended_seq: int = -1  # the last row that says that its recorder was closed in order; -1: there is none
     last_seq: int = -1  # the last row; -1: there is none
     last_us: int = 0  # its time
+    hangs: list[Hang] = field(default_factory=list)  # the latest ones, in the order of their last rows
     _period_us: int | None = None
     _running: list[Running] = field(default_factory=list)
-    _hangs: list[Hang] = field(default_factory=list)
 
     def note(self, rows: Sequence[RecorderRow]) -> None:
         """Takes the next rows, in the order of seq."""
@@ -82,18 +83,18 @@ class BrokerSigns:
             if row.event == "hang":
                 self._hang(row)
                 continue
-            self._hangs = [hang if hang.over else hang._replace(until_us=row.ts_us) for hang in self._hangs]
+            self.hangs = [hang if hang.over else hang._replace(until_us=row.ts_us) for hang in self.hangs]
             if row.event == "end":
                 self.ended_seq = row.seq
             else:
                 self._beat(row.ts_us)
-        del self._running[:-_KEPT_MAX], self._hangs[:-_KEPT_MAX]
+        del self._running[:-_KEPT_MAX], self.hangs[:-_KEPT_MAX]
 
     def _hang(self, row: RecorderRow) -> None:
-        known = next((hang for hang in self._hangs if hang.begun_us == row.begun_us), None)
+        known = next((hang for hang in self.hangs if hang.begun_us == row.begun_us), None)
         waits_for = row.waits_for or (known.waits_for if known is not None else "")
-        others = [hang for hang in self._hangs if hang is not known]
-        self._hangs = [*others, Hang(row.begun_us, row.ts_us, row.over, waits_for)]
+        others = [hang for hang in self.hangs if hang is not known]
+        self.hangs = [*others, Hang(row.begun_us, row.ts_us, row.over, waits_for, row.seq)]
 
     def _beat(self, ts_us: int) -> None:
         last = self._running[-1] if self._running else None
@@ -115,5 +116,5 @@ class BrokerSigns:
 
     def hang_within(self, from_us: int, to_us: int) -> Hang | None:
         """The longest hang in an interval; None: there is none."""
-        found = [hang for hang in self._hangs if hang.begun_us < to_us and hang.until_us > from_us]
+        found = [hang for hang in self.hangs if hang.begun_us < to_us and hang.until_us > from_us]
         return max(found, key=lambda hang: hang.until_us - hang.begun_us, default=None)

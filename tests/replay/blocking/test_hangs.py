@@ -111,6 +111,38 @@ def test_a_broker_that_hangs_to_the_end_is_stalled_up_to_its_last_heartbeat() ->
     assert coverage["progress"] == "stalled"
 
 
+def idle(seconds: int, *, over: bool = True) -> Log:
+    """As `hanging`, but nothing waits while the locks are held for so long."""
+    log = one_waiting()
+    log.dispatch(2, 1, LOW)
+    for consumer, entry in ((1, 0), (2, 1)):
+        log.ack(consumer, entry)
+    hang = {"seq_begin": len(log.rows), "begun_us": log.now_us}
+    log.now_us += seconds * SECOND_US
+    log.write("hang", phase="start", waits_for=DEADLOCK, **hang)
+    if over:
+        log.write("hang", phase="end", **hang)
+    return log
+
+
+def test_a_hang_in_which_nothing_is_known_to_wait_is_told() -> None:
+    for over in (True, False):
+        log = idle(7, over=over)
+        (found,) = stalls_of(log)
+        assert found["severity"] == "not_provable"
+        assert found["what"].startswith("the broker hung: a snapshot that began at 1970-01-01 00:16:40.0")
+        (coverage,) = tables_of(log.rows, version="4.2.4")["coverage"]
+        assert coverage["progress"] == "not_provable"
+
+
+def test_a_hang_shorter_than_a_stall_is_not_told() -> None:
+    assert stalls_of(idle(0)) == []
+
+
+def test_a_hang_is_told_once_by_the_stall_that_it_explains() -> None:
+    assert len(stalls_of(hanging(beats=True, waits_for=DEADLOCK))) == 1
+
+
 def test_a_window_in_which_a_broker_hangs_shows_for_how_long_it_has_hung() -> None:
     log = hanging(beats=True, waits_for=DEADLOCK, over=False)
     for _ in range(40):

@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_hash
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.cut_off import cut_off
+from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import hung
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
@@ -41,6 +42,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
         findings = [_of_hash(s, context) for s in starved if _rule(s.kind, context) == rule]
         if rule == "stalled":
             findings += stalls(context) + growths(context) + cut_off(context, context.reported_stalls)
+            findings += hung(context, [*context.reported_stalls, *context.reported_waits])
         by_rule.append(RuleFindings(rule, checked, severities(findings) + _beyond(rule, context), findings))
     return by_rule
 
