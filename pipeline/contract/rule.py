@@ -31,6 +31,7 @@ Fact = Literal[
     "other",
     "ordered",
     "in order",
+    "filters",
     "one holder",
     "once",
     "owner",
@@ -43,9 +44,9 @@ Fact = Literal[
 """What a finding of the kernel rests on, and an alibi puts in question.
 
 The dispatches that it names left the broker; the other entry was held, or waited; consumers ask for order; an older
-entry holds back later ones of its hash; another consumer holds an entry; no read may send the entry again; who owns the
-hash; which entries were acknowledged; who had left; the dispatcher is of the kind of the profile; the limit is the
-broker's; nothing explains the violation.
+entry holds back later ones of its hash; no entry filter took an entry out or put it off; another consumer holds an
+entry; no read may send the entry again; who owns the hash; which entries were acknowledged; who had left; the
+dispatcher is of the kind of the profile; the limit is the broker's; nothing explains the violation.
 """
 Case = Literal["leaving", "acknowledged", "passed", "subscription"]
 """The holder of the older entry was leaving; the entry was acknowledged; mark-delete had passed the entry."""
@@ -54,7 +55,7 @@ Contrast = Literal["but", "although", "after", "while", "because", ""]
 
 
 class Wording(NamedTuple):
-    """The words for the findings of a rule, with names in braces that `verdicts.explanations` fills.
+    """The words for the findings of a rule, with names in braces that `verdicts.dispatch_findings` fills.
 
     Attributes:
         what: the event.

@@ -20,9 +20,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import position
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 _SENT_MIN: Final = 3
 _TIMES_LONGER: Final = 2

@@ -5,10 +5,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import filters_in_force
 from dispatch_audit.pipeline.replay.verdicts.naming import position
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 
 def never_sent(context: FindingContext) -> list[JudgedFinding]:

@@ -7,8 +7,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding
 
 # Answers of a broker that the client is to ask again, or another broker: it does so by itself.
 _ASK_AGAIN: Final = frozenset({"ServiceNotReady", "MetadataError", "TopicNotFound", "TooManyRequests"})

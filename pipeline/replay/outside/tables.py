@@ -1,10 +1,9 @@
 """The rows of the tables for a subscription that was recorded outside of the broker."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
-from dispatch_audit.pipeline.contract.rule import Wording
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.config import ReplayConfig
@@ -13,33 +12,33 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged, PackedBa
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings, explained
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
 
 
 class _Shown(NamedTuple):
-    """The wording of a rule for rows of clients, and why its findings are not provable."""
+    """What rows of clients show of a rule."""
 
-    wording: Wording
-    because: str
+    rule: RuleName
+    checked: int  # how often it was checked
+    pairs: Sequence[Pair]  # what contradicts it
+    words: FindingText  # the text of each, with names in braces
 
 
-_OUT_OF_ORDER: Final = _Shown(
-    Wording(
-        "{consumer} received entry {entry} (seq {seq}) for the first time",
-        "after",
-        "the later entry {earlier} of the key had been received (seq {earlier_seq})",
-    ),
-    "not provable: a client sees no seek, unload or reconnect, nor whether another consumer had the entry before",
+_OUT_OF_ORDER: Final = FindingText(
+    "{consumer} received entry {entry} (seq {seq}) for the first time",
+    "the later entry {earlier} of the key had been received (seq {earlier_seq})",
+    "after",
+    ("not provable: a client sees no seek, unload or reconnect, nor whether another consumer had the entry before",),
 )
-_TWO_HOLDERS: Final = _Shown(
-    Wording(
-        "{consumer} received entry {entry} (seq {seq})",
-        "while",
-        "{other} had neither acknowledged nor given back entry {earlier} of the key (seq {earlier_seq})",
+_TWO_HOLDERS: Final = FindingText(
+    "{consumer} received entry {entry} (seq {seq})",
+    "{other} had neither acknowledged nor given back entry {earlier} of the key (seq {earlier_seq})",
+    "while",
+    (
+        "not provable: the broker takes entries back from a consumer that loses its connection or exceeds its "
+        "acknowledgement timeout, which a client does not see",
     ),
-    "not provable: the broker takes entries back from a consumer that loses its connection or exceeds its "
-    "acknowledgement timeout, which a client does not see",
 )
 
 
@@ -65,12 +64,19 @@ def outside_tables(
         listed |= _listed(part)
         refused += len(part.contradicted)
         yield "refused", rows.refused([*part.contradicted, *part.repeated], ONE)
-    shown: list[tuple[RuleName, int, list[Pair], _Shown]] = [
-        ("first_delivery_order", view.compared, view.out_of_order, _OUT_OF_ORDER),
-        ("single_holder", view.checked, view.two_holders, _TWO_HOLDERS),
+    findings = [
+        RuleFindings(
+            shown.rule,
+            shown.checked,
+            {"not_provable": len(shown.pairs)},
+            [_finding(view, pair, shown.words) for pair in shown.pairs[: findings_per_rule_max or None]],
+        )
+        for shown in (
+            _Shown("first_delivery_order", view.compared, view.out_of_order, _OUT_OF_ORDER),
+            _Shown("single_holder", view.checked, view.two_holders, _TWO_HOLDERS),
+        )
+        if shown.rule in OUTSIDE[config.recorded_by].shown and shown.rule in config.profile.rules
     ]
-    kept = [one for one in shown if one[0] in OUTSIDE[config.recorded_by].shown and one[0] in config.profile.rules]
-    findings = [_findings(view, *one, findings_per_rule_max) for one in kept]
     # Only compared receives are judged rows; acknowledgements only settle entries.
     unseen = Unseen(
         rows_censored=counted.rows - view.checked - refused - view.unkeyed,
@@ -95,14 +101,7 @@ def _listed(part: Merged) -> set[int]:
     return {one.consumer for found in snapshots for one in (*found.as_before, *found.consumers)}
 
 
-def _findings(
-    view: ClientView, rule: RuleName, checked: int, pairs: list[Pair], shown: _Shown, per_rule_max: int
-) -> RuleFindings:
-    findings = [_finding(view, pair, shown) for pair in pairs[: per_rule_max or None]]
-    return RuleFindings(rule, checked, {"not_provable": len(pairs)}, findings)
-
-
-def _finding(view: ClientView, pair: Pair, shown: _Shown) -> JudgedFinding:
+def _finding(view: ClientView, pair: Pair, text: FindingText) -> JudgedFinding:
     receive, earlier = pair
     entry, before = position(*receive.position), position(*earlier.position)
     consumer, other = _spoken(view, receive.consumer), _spoken(view, earlier.consumer)
@@ -118,7 +117,7 @@ def _finding(view: ClientView, pair: Pair, shown: _Shown) -> JudgedFinding:
         severity="not_provable",
         seq=receive.seq,
         ts_us=receive.ts_us,
-        explanation=explained(shown.wording, words, [shown.because]),
+        explanation=text._replace(what=text.what.format_map(words), against=text.against.format_map(words)),
         evidence=[f"seq {earlier.seq}: {other} received {before}", f"seq {receive.seq}: {consumer} received {entry}"],
         key_id=receive.key,
         ledger_id=receive.position[0],

@@ -23,14 +23,14 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.kept_in_state import published_before_joins, sent_before_joins
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, FindingVerdict, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 SENT_WITHOUT_ACK_MAX: Final = 1_000
 """The entries that may be sent before one is acknowledged: by default the receiver queue of a client."""
@@ -102,7 +102,7 @@ class FindingContext:
 
     def finding(
         self,
-        at: TracePoint | MembershipEvent | Snapshot,
+        at: TracePoint | MembershipEvent | Snapshot | KernelFinding,
         what: str,
         verdict: FindingVerdict,
         evidence: Sequence[str],
@@ -110,8 +110,10 @@ class FindingContext:
         against: str = "",
         contrast: Contrast = "",
         remedy: str = "",
+        assumes: tuple[Assumption, ...] = (),
         consumer: int = NOBODY,
         consumer_name: str | None = None,
+        other_consumer: int = NOBODY,
         **columns: Any,
     ) -> JudgedFinding:
         """A finding about a row, with the reasons of its verdict; bugs that explain it say the remedy, if any does."""
@@ -121,11 +123,15 @@ class FindingContext:
             severity=verdict.severity,
             seq=at.seq,
             ts_us=at.ts_us,
-            explanation=FindingText(what, against, contrast, why, remedy or remedy_of(bugs, self.release)),
+            explanation=FindingText(what, against, contrast, why, remedy or remedy_of(bugs, self.release), assumes),
             evidence=evidence,
             consumer=self.names.number(consumer),
             consumer_name=consumer_name or self.names.name(consumer),
+            other_consumer=self.names.number(other_consumer),
+            other_consumer_name=self.names.name(other_consumer),
+            permitted_by=verdict.permitted_by,
             known_bugs=bugs,
+            assumes=assumes,
             **columns,
         )
 

@@ -1,24 +1,28 @@
-"""Findings on the dispatches and acknowledgements of a subscription, with verdicts, by rule, worst first."""
+"""Findings on the dispatches and acknowledgements of a subscription, in words, with verdicts, by rule, worst first."""
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 
-from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES, UNACKED_LIMIT
+from dispatch_audit.pipeline.contract.rule import Case
+from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER, UNACKED_LIMIT
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
+from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, UNACKED_PER_SUBSCRIPTION
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import COUNTED
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, change_at_issue, evidence, explanation
-from dispatch_audit.pipeline.replay.verdicts.finding import ALL, JudgedFinding, RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL, FindingVerdict, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.judge import judged, plain_verdict
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed
-from dispatch_audit.pipeline.replay.verdicts.naming import or_none, position
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, or_none, position
+from dispatch_audit.pipeline.replay.verdicts.overtaking import passes_a_leaver
+from dispatch_audit.pipeline.utc import moment
 
 
 def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[RuleFindings]:
@@ -36,9 +40,9 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
             continue
         indexes = reported[rules == rule]
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in indexes)
-        for (beyond, permitted), count in found.dispatcher.collector.findings.beyond.items():
+        for (beyond, permitted), number in found.dispatcher.collector.findings.beyond.items():
             if beyond == rule:
-                counts[plain_verdict(rule, permitted, context).severity] += count
+                counts[plain_verdict(rule, permitted, context).severity] += number
         worst = indexes[_by_badness(chosen(found.findings, indexes), [verdicts[at] for at in indexes])]
         worded = findings_at(found.findings, worst[: per_rule_max or None])
         findings = [_finding(finding, verdicts[at], context) for at, finding in worded]
@@ -49,48 +53,44 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
 
 def _by_badness(found: Records, verdicts: list[FindingVerdict]) -> Ints:
     """The order in which findings of one rule are reported: the worst severity first, then the most harmful."""
-    rank = {severity: -number for number, severity in enumerate(SEVERITIES)}
-    severity = np.array([rank[verdict.severity] for verdict in verdicts], dtype=np.int64)
+    severity = np.array([-SEVERITIES.index(verdict.severity) for verdict in verdicts], dtype=np.int64)
     # If the two entries have different keys on one hash, the rule is broken but no key is out of order (contract 9.1).
     other_key = (found.other_seq != UNKNOWN) & (found.key_id != found.other_key_id)
-    order: Ints = np.lexsort((found.seq, -_lasted_us(found), other_key, severity))
+    # For how long the other entry, if there is one, had been held, or had waited.
+    since = np.where(np.isin(found.rule, OVERTAKING), found.other_since_ts, found.other_ts)
+    lasted_us = np.where(since == UNKNOWN, 0, found.ts_us - since)
+    order: Ints = np.lexsort((found.seq, -lasted_us, other_key, severity))
     return order
 
 
-def _lasted_us(found: Records) -> Ints:
-    """The microseconds for which the other entry had been held, or had waited; 0 without another entry."""
-    overtaking = np.isin(found.rule, OVERTAKING)
-    since = np.where(overtaking, found.other_since_ts, found.other_ts)
-    return np.where(since == UNKNOWN, 0, found.ts_us - since)
-
-
 def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingContext) -> JudgedFinding:
-    epochs, names = context.found.membership.owners.epochs, context.names
+    epochs, rule, case = context.found.membership.owners.epochs, RULES[NAME_OF[finding.rule]], _case(finding)
     # An epoch begins after the row of its seq.
-    number = max(bisect_left(epochs.began, finding.seq, key=lambda at: at.seq) - 1, 0)
-    change = epochs.changes[number] if epochs.changes else None
-    epoch = EpochNamed(number, change, not context.misrouted(finding.seq))
+    epoch = max(bisect_left(epochs.began, finding.seq, key=lambda at: at.seq) - 1, 0)
+    change = epochs.changes[epoch] if epochs.changes else None
+    owned = not context.misrouted(finding.seq)
+    says_owner = finding.rule in MISROUTED or (finding.rule == SINGLE_HOLDER and owned)
+    wording = rule.wording if case is None else rule.otherwise.get(case, rule.wording)
+    assert wording is not None, "the kernel checks a rule without a wording"
+    words = _words(finding, context.names, f"in epoch {epoch} ({change or 'nobody'})", owned)
+    prefixes = {"not_provable": "not provable: ", "permitted": f"permitted by {verdict.permitted_by}: "}
     keyed = finding.hash != UNKNOWN
-    taken = _assumed(finding, verdict, context)
-    return JudgedFinding(
-        severity=verdict.severity,
-        seq=finding.seq,
-        ts_us=finding.ts_us,
-        explanation=explanation(finding, verdict, names, epoch, context.release, taken),
-        evidence=evidence(finding, names),
+    return context.finding(
+        finding,
+        wording.what.format_map(words),
+        verdict._replace(because=verdict.because and prefixes.get(verdict.severity, "") + verdict.because),
+        [f"seq {context.names.seq(seq)}: {event}" for seq, event in sorted(_events(finding, context.names))],
+        contrast=wording.contrast,
+        against=wording.against.format_map(words),
+        assumes=_assumed(finding, verdict, context),
         sticky_hash=finding.hash if keyed else None,
         key_id=finding.key_id if keyed else None,
         ledger_id=or_none(finding.ledger),
         entry_id=or_none(finding.entry),
-        consumer=names.number(finding.consumer),
-        consumer_name=names.name(finding.consumer),
-        other_consumer=names.number(finding.other_consumer),
-        other_consumer_name=names.name(finding.other_consumer),
-        epoch=number,
-        change=change_at_issue(finding, epoch),
-        permitted_by=verdict.permitted_by,
-        known_bugs=verdict.known_bugs,
-        assumes=taken,
+        consumer=finding.consumer,
+        other_consumer=finding.other_consumer,
+        epoch=epoch,
+        change=change if says_owner else None,
         detail=_detail(finding, context),
     )
 
@@ -114,3 +114,67 @@ def _detail(finding: KernelFinding, context: FindingContext) -> dict[str, object
     if finding.expected != UNKNOWN:
         detail["value"], detail["expected"] = finding.value, finding.expected
     return detail
+
+
+def _events(finding: KernelFinding, names: Names) -> Iterator[tuple[int, str]]:
+    """The rows that prove a finding, with what they say."""
+    rule = RULES[NAME_OF[finding.rule]]
+    entry, other = position(finding.ledger, finding.entry), position(finding.other_ledger, finding.other_entry)
+    other = entry if finding.other_ledger == UNKNOWN else other
+    if finding.other_seq != UNKNOWN:
+        yield finding.other_seq, f"{other} dispatched to {names.spoken(finding.other_consumer)}"
+    if finding.other_since_seq != UNKNOWN and finding.rule in OVERTAKING and not passes_a_leaver(finding):
+        yield finding.other_since_seq, f"{other} {_since_when(finding.other_marks)}"
+    if rule.sent_before and finding.sent_before_seq != UNKNOWN:
+        yield finding.sent_before_seq, f"{entry} dispatched to {names.spoken(finding.sent_before_to)}"
+    done = "acknowledged by" if rule.counted == "acknowledgements" else "dispatched to"
+    yield finding.seq, f"{entry} {done} {names.spoken(finding.consumer)}"
+
+
+def _since_when(marks: int) -> str:
+    """The event that made an entry wait, as a participle."""
+    if marks & Mark.NACKED:
+        return "returned by a redeliver request"
+    return "returned when its consumer left" if marks & Mark.RETURNED else "published"
+
+
+def _words(finding: KernelFinding, names: Names, in_epoch: str, owned: bool) -> dict[str, object]:
+    """The words for the names in braces in the wordings of rules; `owned`: whether the receiver owns the hash."""
+    receiver, other = names.spoken(finding.consumer), names.spoken(finding.other_consumer)
+    entry, other_seq = position(finding.ledger, finding.entry), names.seq(finding.other_seq)
+    here = f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})"
+    waited = ""
+    if finding.rule in OVERTAKING:
+        waited = f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}"
+    return {
+        "receiver": receiver,
+        "other": other,
+        "entry": entry,
+        "other_entry": position(finding.other_ledger, finding.other_entry),
+        "other_seq": other_seq,
+        "here": here,
+        "epoch": in_epoch,
+        "owned": f", because this consumer owns the hash {in_epoch}" if owned else "",
+        "value": finding.value,
+        "expected": finding.expected,
+        "held_messages": count(finding.value, "unacknowledged message"),
+        "read_entries": entries(finding.read_when_full),
+        "redeliver_requests": count(finding.expected, "redeliver request"),
+        "waited": waited,
+        "other_since_seq": names.seq(finding.other_since_seq),
+        "draining": "the hash was draining and " if finding.draining else "",
+        "routed": "" if finding.other_consumer == NOBODY else f", which the selector of this version routes to {other}",
+        "sent": f"entry {entry} of hash {finding.hash} went to {receiver} {here}",
+        "held": f"sent at seq {other_seq} and neither acknowledged nor returned since",
+    }
+
+
+def _case(finding: KernelFinding) -> Case | None:
+    """The special case of the finding, for which its rule may have a wording of its own; None: no special case."""
+    if finding.rule in OVERTAKING:
+        return "leaving" if passes_a_leaver(finding) else None
+    if finding.limited == OF_SUBSCRIPTION:
+        return "subscription"
+    if finding.acknowledged:
+        return "passed" if finding.marks & Mark.PASSED else "acknowledged"
+    return None

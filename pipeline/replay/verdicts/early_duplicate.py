@@ -15,9 +15,9 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, not_provable, unexplained
 from dispatch_audit.pipeline.replay.verdicts.overlapping_reads import block_verdict, blocks
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before, still_from_before
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable, unexplained
 
 _ACKNOWLEDGED: Final = unexplained("no read that was in flight then had it, because it had been acknowledged before")
 _MORE_THAN_TWICE: Final = unexplained("it was sent more than twice, but two overlapping reads send it twice")

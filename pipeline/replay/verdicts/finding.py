@@ -1,4 +1,4 @@
-"""A finding of any rule: the record from which a row of `violations` is made, with its text in parts.
+"""A finding of any rule: its verdict, its text in parts, and the record from which a row of `violations` is made.
 
 Each part of the audit returns its findings as `RuleFindings`, one for each rule.
 """
@@ -6,16 +6,53 @@ Each part of the audit returns its findings as `RuleFindings`, one for each rule
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from dispatch_audit.pipeline.contract.exceptions import ExceptionId
-from dispatch_audit.pipeline.contract.rule import Contrast, Wording
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
+from dispatch_audit.pipeline.contract.rule import Contrast
 from dispatch_audit.pipeline.contract.rules import RuleName
-from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption, clause
 
 ALL: Final = 0
 """No limit, where a number of findings limits something."""
+
+
+class FindingVerdict(NamedTuple):
+    """The verdict on one finding."""
+
+    severity: Severity  # the severity of the finding
+    # The exception of contract 9.3 that it matches; a known bug may match one too.
+    permitted_by: ExceptionId | None = None
+    # The bugs of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
+    known_bugs: tuple[str, ...] = ()
+    because: str = ""  # the reason for the severity that the trace shows, as a clause; may be empty
+
+
+UNEXPLAINED: Final = FindingVerdict("violation")
+INFORMATION: Final = FindingVerdict("info")
+
+
+def milder(one: FindingVerdict, other: FindingVerdict) -> FindingVerdict:
+    """The milder of two verdicts; the first if they are equally mild."""
+    return min(one, other, key=lambda verdict: SEVERITIES.index(verdict.severity))
+
+
+def unexplained(because: str) -> FindingVerdict:
+    """The verdict `violation`, with the reason why no exception or bug explains the finding."""
+    return FindingVerdict("violation", because=because)
+
+
+@lru_cache
+def not_provable(because: str) -> FindingVerdict:
+    """The verdict `not_provable`, with what the trace does not show; cached, because many findings share a reason."""
+    return FindingVerdict("not_provable", because=because)
+
+
+def permitted_by(exception: ExceptionId, *known_bugs: str) -> FindingVerdict:
+    """The verdict `permitted` by an exception of the contract, with the bugs that belong to the exception."""
+    return FindingVerdict("permitted", exception, known_bugs, f"due to {EXCEPTIONS[exception]}")
 
 
 class FindingText(NamedTuple):
@@ -35,18 +72,6 @@ class FindingText(NamedTuple):
         condition = f", {clause(self.assumes)}" if self.assumes else ""
         remedy = f". {self.remedy}" if self.remedy else ""
         return f"{'; '.join((self.what + against, *self.why))}{condition}{remedy}"
-
-
-def explained(
-    wording: Wording,
-    words: Mapping[str, object],
-    why: Iterable[str] = (),
-    remedy: str = "",
-    assumes: tuple[Assumption, ...] = (),
-) -> FindingText:
-    """The text of a finding whose rule has a wording; `words` fill the names in braces."""
-    what, against = wording.what.format_map(words), wording.against.format_map(words)
-    return FindingText(what, against, wording.contrast, tuple(why), remedy, assumes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

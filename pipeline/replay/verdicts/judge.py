@@ -26,11 +26,7 @@ from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
-from dispatch_audit.pipeline.replay.verdicts.missing.alibis import alibis_of_the_past, alibis_of_trace
-from dispatch_audit.pipeline.replay.verdicts.missing.filtered import filtered
-from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
-from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
-from dispatch_audit.pipeline.replay.verdicts.verdict import (
+from dispatch_audit.pipeline.replay.verdicts.finding import (
     INFORMATION,
     UNEXPLAINED,
     FindingVerdict,
@@ -39,6 +35,9 @@ from dispatch_audit.pipeline.replay.verdicts.verdict import (
     permitted_by,
     unexplained,
 )
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import alibis_of_the_past, alibis_of_trace
+from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
+from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _UNSEEN_REDELIVERY: Final = not_provable(
@@ -77,7 +76,7 @@ def judged(context: FindingContext) -> list[FindingVerdict]:
     violations = _weighed([verdicts[index] for index in at], chosen(findings, at), alibis_of_the_past(context))
     for index, verdict in zip(at, violations, strict=True):
         verdicts[index] = verdict
-    return filtered(verdicts, context)
+    return verdicts
 
 
 def _weighed(verdicts: Sequence[FindingVerdict], findings: Records, alibis: Sequence[Alibi]) -> list[FindingVerdict]:

@@ -8,9 +8,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Producers, SentByProducer
 from dispatch_audit.pipeline.replay.recorders.recorders import Apart, Term
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding, RuleFindings, not_provable
 from dispatch_audit.pipeline.replay.verdicts.naming import position
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
 _BY_THE_FIRST = FindingVerdict(
     "info",

@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable, unexplained
+from dispatch_audit.pipeline.replay.verdicts.finding import UNEXPLAINED, FindingVerdict, not_provable, unexplained
 
 
 def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:

@@ -10,14 +10,14 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
-from dispatch_audit.pipeline.replay.verdicts.verdict import (
+from dispatch_audit.pipeline.replay.verdicts.finding import (
     UNEXPLAINED,
     FindingVerdict,
     milder,
     not_provable,
     unexplained,
 )
+from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 
 
 def passes_a_leaver(finding: KernelFinding) -> bool:

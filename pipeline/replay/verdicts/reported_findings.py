@@ -18,10 +18,16 @@ from dispatch_audit.pipeline.replay.snapshots.impossible_counters import Impossi
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings, severities
+from dispatch_audit.pipeline.replay.verdicts.finding import (
+    UNEXPLAINED,
+    FindingVerdict,
+    JudgedFinding,
+    RuleFindings,
+    not_provable,
+    severities,
+)
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import not_acknowledged, perhaps_other_dispatcher
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
-from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, not_provable
 from dispatch_audit.pipeline.utc import moment
 
 _NAMED_MAX = 10

@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
+from dispatch_audit.pipeline.replay.verdicts.finding import UNEXPLAINED, FindingVerdict, unexplained
 
 
 def two_holders(finding: KernelFinding, context: FindingContext) -> FindingVerdict:

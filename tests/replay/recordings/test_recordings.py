@@ -11,7 +11,7 @@ from oracle import Drained, drained, membership_changes, oracle_rows
 from recorded import ALL, RECORDINGS, of_each
 
 from dispatch_audit.pipeline.contract.rules import CLIENT_RULES
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict
 
 # Of the draining dispatcher, without resets.
 DRAINING = [

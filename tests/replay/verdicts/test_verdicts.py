@@ -3,7 +3,7 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, Replay, replayed
 
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict
 
 CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
 READ_US = 1_000_000

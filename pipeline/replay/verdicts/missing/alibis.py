@@ -29,6 +29,7 @@ from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything,
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
 from dispatch_audit.pipeline.replay.subscription.cold_start import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.missing.filtered import alibis_of_filters
 
 _NO_ACKNOWLEDGEMENT: Final = "the trace has no row of an acknowledgement, so it does not show what consumers still held"
 _NO_LEAVE: Final = (
@@ -75,7 +76,7 @@ def alibis_of_trace(context: FindingContext) -> list[Alibi]:
     other_seq = found.loop.other_dispatcher_seq
     if other_seq is not None:
         alibis.append(Alibi("dispatcher", partial(_after, other_seq - 1), "not_provable", _OTHER_DISPATCHER))
-    return alibis
+    return alibis + alibis_of_filters(context)
 
 
 def _is_shown(context: FindingContext) -> bool:

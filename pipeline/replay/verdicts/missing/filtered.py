@@ -6,22 +6,21 @@ not say so, an entry that later ones of its hash passed and that is never sent, 
 row raised, shows that one may be; not so if mark-delete stays in front of it.
 """
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from dispatch_audit.pipeline.contract.rules import FIRST_DELIVERY_ORDER, OVERTAKING, REDELIVERY_COUNT
+from dispatch_audit.pipeline.contract.rules import OVERTAKING, REDELIVERY_COUNT
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.rules.alibis import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.rules.alibis import NOT_PERMITTED, Alibi, Mask, everything
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.output import STILL_OPEN, KernelFinding, findings_at
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen
+from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, not_provable
 
 _IN_FORCE: Final = "entry filters are in force ({}), which reject an entry or put it off without a row (E4)"
 _PERHAPS: Final = (
@@ -36,7 +35,6 @@ _PUT_OFF: Final = (
     "it came with a redelivery count that no row raised, as if an entry filter had put it off (E4): no row says which "
     "filters the topic has"
 )
-_ORDER: Final = (FIRST_DELIVERY_ORDER, *OVERTAKING)
 
 Position = tuple[int, int]
 
@@ -47,27 +45,20 @@ def filters_in_force(context: FindingContext) -> str:
     return _IN_FORCE.format(str(names).replace(",", ", ")) if names else ""
 
 
-def filtered(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
-    """The verdicts, in their order; findings that an entry filter may explain become not provable."""
-    findings, found = context.found.findings, list(verdicts)
-    about_order = np.flatnonzero(np.isin(findings.rule, _ORDER))
-    if not about_order.size:
-        return found
-    put_off, rejected, in_force = _put_off(context), perhaps_rejected(context), filters_in_force(context)
-    for at, finding in findings_at(findings, about_order):
-        because = in_force or _because(finding, put_off, rejected)
-        if found[at].severity in ("violation", "known_bug") and because:
-            found[at] = not_provable(because)
-    return found
+def alibis_of_filters(context: FindingContext) -> list[Alibi]:
+    """The alibis that entry filters give to findings about order."""
+    if in_force := filters_in_force(context):
+        return [Alibi("filters", everything, "not_provable", in_force)]
+    shown = ((perhaps_rejected(context), _PERHAPS), (_put_off(context), _PUT_OFF))
+    return [Alibi("filters", partial(_came_late, late), "not_provable", because) for late, because in shown if late]
 
 
-def _because(finding: KernelFinding, put_off: set[Position], rejected: set[Position]) -> str:
-    late = (finding.ledger, finding.entry)
-    if finding.rule in OVERTAKING:
-        late = (finding.other_ledger, finding.other_entry)
-        if late in rejected:
-            return _PERHAPS
-    return _PUT_OFF if late in put_off else ""
+def _came_late(late: set[Position], found: Records) -> Mask:
+    """Whether the entry that was sent too late in each finding is one of some."""
+    passed = np.isin(found.rule, OVERTAKING)
+    ledgers = np.where(passed, found.other_ledger, found.ledger)
+    entries = np.where(passed, found.other_entry, found.entry)
+    return np.array([position in late for position in _positions(ledgers, entries)], dtype=np.bool_)
 
 
 def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
