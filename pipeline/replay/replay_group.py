@@ -10,7 +10,6 @@ from typing import Final
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.errors import LimitError
-from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
     GroupState,
@@ -24,7 +23,12 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, P
 from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.recorders.transfers import Transfers
-from dispatch_audit.pipeline.replay.rows.findings import with_finding_ids
+from dispatch_audit.pipeline.replay.rows.assignments import assignments
+from dispatch_audit.pipeline.replay.rows.blocking import blocking, capacity, draining
+from dispatch_audit.pipeline.replay.rows.consumers import consumers, producers
+from dispatch_audit.pipeline.replay.rows.coverage import answers, coverage, need_a_look, refused
+from dispatch_audit.pipeline.replay.rows.findings import metrics, violations, with_finding_ids
+from dispatch_audit.pipeline.replay.rows.hot_keys import hot_keys
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
@@ -122,13 +126,13 @@ def _replayed(
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the name of a table and its columns; outside of texts, rows and consumers have the replay's numbers."""
-    transfers, refused = Transfers(recorders), 0
+    transfers, unused = Transfers(recorders), 0
     parts = merged(_counted(transfers.among(batches), state.producers))
     first: Sequence[Merged] = ()
     if begins:
         subscription, first = on_trial(state.subscription, parts, goes_on=keep_state)
         state = state._replace(subscription=subscription)
-    subscription, range_ownership, producers, seen = state
+    subscription, range_ownership, sent, seen = state
     config, owners = subscription.config, subscription.loop.membership.owners
     ended: list[OwnedRanges] = []
     for number, part in enumerate(chain(first, parts)):
@@ -137,11 +141,11 @@ def _replayed(
             subscription.feed(part)
         ended += range_ownership.follow(owners.take_epochs())
         if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
-            yield "assignments", rows.assignments(group, ended)
+            yield "assignments", assignments(group, ended)
             ended = []
         of_part = [*part.contradicted, *subscription.loop.take_refused()]
-        refused += len(of_part)
-        yield "refused", rows.refused([*part.repeated, *of_part], recorders)
+        unused += len(of_part)
+        yield "refused", refused([*part.repeated, *of_part], recorders)
     if keep_state:
         subscription.pass_time()
     else:
@@ -154,16 +158,16 @@ def _replayed(
         yield "state", columns_of([{"version": STATE_VERSION, "payload": payload}])
     seen.leave_out(transfers.rows, transfers.places)
     found = subscription.so_far() if whole is None else whole
-    yield "assignments", rows.assignments(group, [*ended, *range_ownership.going_on()])
+    yield "assignments", assignments(group, [*ended, *range_ownership.going_on()])
     of_rest = subscription.loop.take_refused()
-    yield "refused", rows.refused(of_rest, recorders)
-    refused += len(of_rest)
+    yield "refused", refused(of_rest, recorders)
+    unused += len(of_rest)
     context = FindingContext(found, config, recorders)
     findings = [
         *findings_by_rule(context, findings_per_rule_max),
-        mixed_key_batches(producers, context),
-        published_twice(producers, context),
-        two_kinds_of_keys(producers, context),
+        mixed_key_batches(sent, context),
+        published_twice(sent, context),
+        two_kinds_of_keys(sent, context),
         *clocks_apart(context),
         *client_findings(context),
     ]
@@ -171,18 +175,18 @@ def _replayed(
     if keep_state:
         to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)
         with_last_rows = findings_by_rule(FindingContext(to_the_end, config, recorders), 1)
-        held = rows.need_a_look(to_the_end, with_last_rows) - rows.need_a_look(found, findings)
-    coverage = rows.coverage(seen, refused, found.unseen, found.monitor.intervals.left_out.total())
-    yield "violations", rows.violations(findings, findings_per_rule_max)
+        held = need_a_look(to_the_end, with_last_rows) - need_a_look(found, findings)
+    covered = coverage(seen, unused, found.unseen, found.monitor.intervals.left_out.total())
+    yield "violations", violations(findings, findings_per_rule_max)
     for table, found_rows in (
-        ("metrics", rows.metrics(config.profile.rules, findings, coverage["completeness"])),
-        ("coverage", [coverage | rows.answers(context, findings, seen, refused, held)]),
-        ("draining", rows.draining(context)),
-        ("blocking", rows.blocking(context)),
-        ("capacity", rows.capacity(found.monitor.samples)),
-        ("consumers", rows.consumers(found)),
-        ("hot_keys", rows.hot_keys(found, config.hot_keys_max)),
-        ("producers", rows.producers(producers)),
+        ("metrics", metrics(config.profile.rules, findings, covered["completeness"])),
+        ("coverage", [covered | answers(context, findings, seen, unused, held)]),
+        ("draining", draining(context)),
+        ("blocking", blocking(context)),
+        ("capacity", capacity(found.monitor.samples)),
+        ("consumers", consumers(found)),
+        ("hot_keys", hot_keys(found, config.hot_keys_max)),
+        ("producers", producers(sent)),
     ):
         yield table, columns_of(found_rows)
 

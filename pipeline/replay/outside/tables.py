@@ -5,12 +5,13 @@ from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
 from dispatch_audit.pipeline.contract.rules import RuleName
-from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.client_view import ClientView, Pair
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
+from dispatch_audit.pipeline.replay.rows.coverage import answers_from_outside, coverage, refused
+from dispatch_audit.pipeline.replay.rows.findings import metrics, violations
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
@@ -56,14 +57,14 @@ def outside_tables(
         LimitError: more messages are open at one time than the limit allows.
     """
     view, counted = ClientView(config.open_entries_max), RowsSeen(config.skew_us)
-    refused, listed = 0, set[int]()
+    unused, listed = 0, set[int]()
     for part in merged(batches):
         counted.add(part)
         if config.recorded_by == CLIENT:
             view.feed(part.events, part.membership, part.gaps)
         listed |= _listed(part)
-        refused += len(part.contradicted)
-        yield "refused", rows.refused([*part.contradicted, *part.repeated], ONE)
+        unused += len(part.contradicted)
+        yield "refused", refused([*part.contradicted, *part.repeated], ONE)
     findings = [
         RuleFindings(
             shown.rule,
@@ -79,7 +80,7 @@ def outside_tables(
     ]
     # Only compared receives are judged rows; acknowledgements only settle entries.
     unseen = Unseen(
-        rows_censored=counted.rows - view.checked - refused - view.unkeyed,
+        rows_censored=counted.rows - view.checked - unused - view.unkeyed,
         dispatches_undecided=0,
         dispatches_without_key=view.unkeyed,
         entries_without_publish=0,
@@ -89,10 +90,10 @@ def outside_tables(
         consumers_by_snapshot_only=len(listed),
         rows_censored_by_gaps=0,
     )
-    coverage = rows.coverage(counted, refused, unseen, 0) | rows.answers_from_outside(counted.dispatches)
-    yield "violations", rows.violations(findings, findings_per_rule_max)
-    yield "metrics", columns_of(rows.metrics(config.profile.rules, findings, coverage["completeness"]))
-    yield "coverage", columns_of([coverage])
+    covered = coverage(counted, unused, unseen, 0) | answers_from_outside(counted.dispatches)
+    yield "violations", violations(findings, findings_per_rule_max)
+    yield "metrics", columns_of(metrics(config.profile.rules, findings, covered["completeness"]))
+    yield "coverage", columns_of([covered])
 
 
 def _listed(part: Merged) -> set[int]:

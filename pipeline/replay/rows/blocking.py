@@ -1,12 +1,18 @@
-"""Rows of `blocking`, intervals in which entries waited and why (Q8 to Q14), and `draining` (PIP-379; Q3, Q16)."""
+"""Rows of `blocking`, `draining` and `capacity`.
+
+They have the intervals in which entries waited and why (Q8 to Q14), those in which hashes drained (PIP-379; Q3, Q16),
+and the distance to the limits with the time until they would be reached (Q20, Q21).
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN, KernelEpisode
@@ -51,15 +57,13 @@ _HASHES_MAX = 5
 def blocking(context: FindingContext) -> Rows:
     """A row for each interval in which entries waited, in the order of their beginnings."""
     names = context.names
-    rows = [_row(*_explained(interval, context), names) for interval in context.reported_waits]
-    for episode in plain(context.found.reported_waits_for_draining, KernelEpisode):
-        waited = _waited_for_draining(episode)
-        rows.append(_row(waited, _drained(waited, episode.held_at_start, names), names))
+    waits = (_explained(interval, context) for interval in context.reported_waits)
+    drained = (_drained(e, names) for e in plain(context.found.reported_waits_for_draining, KernelEpisode))
+    rows = [_row(interval, explanation, names) for interval, explanation in chain(waits, drained)]
     return sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))
 
 
 def _row(interval: Blocked, explanation: str, names: Names) -> dict[str, Any]:
-    bounds, is_open = interval.span, interval.span.ended_by == STILL_OPEN
     detail = dict(interval.detail)
     if interval.scope == "subscription":
         detail["consumer"] = names.number(interval.blocking)
@@ -67,62 +71,58 @@ def _row(interval: Blocked, explanation: str, names: Names) -> dict[str, Any]:
         "scope": interval.scope,
         "cause": interval.cause,
         "sticky_hash": or_none(interval.hash),
-        "consumer": names.number(interval.consumer),
-        "consumer_name": names.name(interval.consumer),
-        "blocking_consumer": names.number(interval.blocking),
-        "blocking_consumer_name": names.name(interval.blocking),
-        "from_seq": bounds.from_seq,
-        "to_seq": None if is_open else bounds.to_seq,
-        "from_ts_us": bounds.from_ts,
-        "to_ts_us": None if is_open else bounds.to_ts,
+        **names.columns("consumer", interval.consumer),
+        **names.columns("blocking_consumer", interval.blocking),
+        **_bounds(interval.span),
         "entries_waiting": interval.entries,
         "message_seconds": interval.waited_us / 1e6,
         "root_positions": [position(*root) for root in interval.roots],
-        "ended_by": None if is_open else ENDINGS[bounds.ended_by],
         "detail": json.dumps(detail) if detail else None,
-        "explanation": explanation,
+        "explanation": f"{explanation}; {entries(interval.entries)} waited, {interval.waited_us / 1e6:.3f} "
+        "message-seconds in total",
+    }
+
+
+def _bounds(span: Interval) -> dict[str, Any]:
+    """The columns with the bounds of an interval; one that is still open has no end."""
+    is_open = span.ended_by == STILL_OPEN
+    return {
+        "from_seq": span.from_seq,
+        "to_seq": None if is_open else span.to_seq,
+        "from_ts_us": span.from_ts,
+        "to_ts_us": None if is_open else span.to_ts,
+        "ended_by": None if is_open else ENDINGS[span.ended_by],
     }
 
 
 def _explained(interval: Blocked, context: FindingContext) -> tuple[Blocked, str]:
     """An interval with its explanation; what only a hang of the broker explains has that as its cause."""
-    hang = hang_in(interval.span, context) if interval.cause == Cause.UNEXPLAINED.word else None
-    if hang is None:
-        return interval, _explanation(interval, context.names)
-    return interval._replace(cause=Cause.BROKER_HUNG.word), _explanation(interval, context.names, spoken(hang))
-
-
-def _explanation(interval: Blocked, names: Names, otherwise: str = "") -> str:
-    seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
-    cost = _cost(interval.entries, interval.waited_us / 1e6)
+    names, detail, of_all = context.names, interval.detail, interval.scope == "subscription"
+    consumer, blocking = names.spoken(interval.consumer), names.spoken(interval.blocking)
     # For a single hash there may be no blocking consumer: then the owner itself was unavailable.
-    has_blocking = interval.blocking != NOBODY
-    why = otherwise or (_CLAUSES_OF_ALL if interval.scope == "subscription" else _CLAUSES)[interval.cause].format(
-        consumer=names.spoken(interval.consumer),
-        blocking=names.spoken(interval.blocking),
-        unavailable=names.spoken(interval.blocking if has_blocking else interval.consumer),
-        holder=f"{names.spoken(interval.blocking)} held older ones"
-        if has_blocking
-        else "older ones were not acknowledged",
-        limit=_limit(interval.detail),
+    has_blocking, is_unexplained = interval.blocking != NOBODY, interval.cause == Cause.UNEXPLAINED.word
+    seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
+    why = (_CLAUSES_OF_ALL if of_all else _CLAUSES)[interval.cause].format(
+        consumer=consumer,
+        blocking=blocking,
+        unavailable=blocking if has_blocking else consumer,
+        holder=f"{blocking} held older ones" if has_blocking else "older ones were not acknowledged",
+        limit=_limit(detail),
     )
-    if interval.scope != "subscription":
-        subject = (
-            f"entries of hash {interval.hash}"
-            if interval.scope == "hash"
-            else f"entries for {names.spoken(interval.consumer)}"
-        )
-        return f"{subject} waited for {seconds:.3f} s, because {why}; {cost}"
-    detail = interval.detail
+    hang = hang_in(interval.span, context) if is_unexplained else None
+    if hang is not None:
+        interval, why = interval._replace(cause=Cause.BROKER_HUNG.word), spoken(hang)
+    if not of_all:
+        of_whom = f"of hash {interval.hash}" if interval.scope == "hash" else f"for {consumer}"
+        return interval, f"entries {of_whom} waited for {seconds:.3f} s, because {why}"
     permits = "" if detail["with_permits"] is None else f", {detail['with_permits']} with permits"
     connected = f"{count(detail['consumers'], 'consumer')} connected{permits}"
     blame = ""
-    if interval.cause == Cause.UNEXPLAINED.word and interval.blocking != NOBODY:
-        blame = f"; the last dispatch to {names.spoken(interval.blocking)} had not reached its connection"
-    elif interval.blocking != NOBODY and detail["waiting_for_it"]:
-        waiting = entries(detail["waiting_for_it"])
-        blame = f"; {waiting} waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
-    return f"no progress for any consumer ({connected}) for {seconds:.3f} s, because {why}{blame}; {cost}"
+    if has_blocking and is_unexplained and hang is None:
+        blame = f"; the last dispatch to {blocking} had not reached its connection"
+    elif has_blocking and detail["waiting_for_it"]:
+        blame = f"; {entries(detail['waiting_for_it'])} waited for {blocking}{_hashes(interval)}"
+    return interval, f"no progress for any consumer ({connected}) for {seconds:.3f} s, because {why}{blame}"
 
 
 def _limit(detail: Mapping[str, Any]) -> str:
@@ -140,10 +140,6 @@ def _limit(detail: Mapping[str, Any]) -> str:
     return f" to {' and '.join(limits)} in {detail['period_s']} s {where} ({detail['claimed_by']})"
 
 
-def _cost(waiting: int, message_seconds: float) -> str:
-    return f"{entries(waiting)} waited, {message_seconds:.3f} message-seconds in total"
-
-
 def _hashes(interval: Blocked) -> str:
     hashes = interval.detail.get("hashes")
     if not isinstance(hashes, list) or not hashes:
@@ -153,62 +149,82 @@ def _hashes(interval: Blocked) -> str:
     return f" ({noun} {', '.join(map(str, hashes[:_HASHES_MAX]))}{more})"
 
 
-def _waited_for_draining(episode: KernelEpisode) -> Blocked:
-    """The interval in which entries of a draining hash had to wait.
+def _drained(episode: KernelEpisode, names: Names) -> tuple[Blocked, str]:
+    """The interval in which entries of a draining hash had to wait, and its explanation.
 
     It ends when the hash stops draining, or returns to its holder, because it then blocks no consumer.
     """
-    to_seq, to_ts, ended_by = episode.to_seq, episode.to_ts, episode.ended_by
+    span = Interval(episode.blocked_seq, episode.blocked_ts, episode.to_seq, episode.to_ts, episode.ended_by)
     if episode.returned_seq != UNKNOWN:
-        to_seq, to_ts, ended_by = episode.returned_seq, episode.returned_ts, BY_RETURN
-    return Blocked(
+        span = span._replace(to_seq=episode.returned_seq, to_ts=episode.returned_ts, ended_by=BY_RETURN)
+    root, held = (episode.root_ledger, episode.root_entry), episode.held_at_start
+    waited = Blocked(
         scope="hash",
         cause=Cause.DRAINING.word,
         hash=episode.hash,
         consumer=episode.new_owner,
         blocking=episode.holder,
-        span=Interval(episode.blocked_seq, episode.blocked_ts, to_seq, to_ts, ended_by),
+        span=span,
         entries=episode.awaited,
         waited_us=episode.waited_us,
-        roots=((episode.root_ledger, episode.root_entry),),
+        roots=(root,),
         detail={},
     )
-
-
-def _drained(interval: Blocked, held: int, names: Names) -> str:
-    """The explanation of a wait for a hash whose holder had `held` entries pending when it moved away."""
-    oldest = position(*interval.roots[0])
-    pending = f"entry {oldest} of it" if held == 1 else f"{entries(held)} of it, the oldest {oldest}"
-    return (
-        f"hash {interval.hash} moved to {names.spoken(interval.consumer)}, but {names.spoken(interval.blocking)} still "
-        f"held {pending}; {_cost(interval.entries, interval.waited_us / 1e6)}"
-    )
+    pending = f"entry {position(*root)} of it" if held == 1 else f"{entries(held)} of it, the oldest {position(*root)}"
+    owner, holder = names.spoken(episode.new_owner), names.spoken(episode.holder)
+    return waited, f"hash {episode.hash} moved to {owner}, but {holder} still held {pending}"
 
 
 def draining(context: FindingContext) -> Rows:
     """A row for each draining episode, from the move of a hash until its holder has no pending entry of it."""
-    found, names = context.found, context.names
+    names, blocked_attempts = context.names, context.found.snapshots.blocked_attempts
+    return [
+        {
+            "sticky_hash": episode.hash,
+            **names.columns("holder", episode.holder),
+            **names.columns("new_owner", episode.new_owner),
+            **_bounds(Interval(episode.from_seq, episode.from_ts, episode.to_seq, episode.to_ts, episode.ended_by)),
+            "entries_at_start": episode.held_at_start,
+            "blocked_attempts": blocked_attempts.within(episode.holder, episode.hash, episode.from_seq, episode.to_seq),
+            "returned_seq": or_none(episode.returned_seq),
+            "returned_ts_us": or_none(episode.returned_ts),
+        }
+        for episode in plain(context.found.reported_drainings, KernelEpisode)
+    ]
+
+
+def capacity(samples: Sequence[Sample]) -> Rows:
+    """A row for each interval between two samples."""
     rows: Rows = []
-    for episode in plain(found.reported_drainings, KernelEpisode):
-        is_open = episode.ended_by == STILL_OPEN
+    for before, after in pairwise(samples):
+        seconds = (after.ts_us - before.ts_us) / 1e6
+        if seconds <= 0:
+            continue  # the wall clock stepped back
+        growth = (after.replay_size - before.replay_size) / seconds
+        limit = after.look_ahead_limit
+        headroom = None if limit is None else limit - after.replay_size
         rows.append(
             {
-                "sticky_hash": episode.hash,
-                "holder": names.number(episode.holder),
-                "holder_name": names.name(episode.holder),
-                "new_owner": names.number(episode.new_owner),
-                "new_owner_name": names.name(episode.new_owner),
-                "from_seq": episode.from_seq,
-                "to_seq": None if is_open else episode.to_seq,
-                "from_ts_us": episode.from_ts,
-                "to_ts_us": None if is_open else episode.to_ts,
-                "entries_at_start": episode.held_at_start,
-                "blocked_attempts": found.snapshots.blocked_attempts.within(
-                    episode.holder, episode.hash, episode.from_seq, episode.to_seq
-                ),
-                "returned_seq": or_none(episode.returned_seq),
-                "returned_ts_us": or_none(episode.returned_ts),
-                "ended_by": None if is_open else ENDINGS[episode.ended_by],
+                "from_ts_us": before.ts_us,
+                "to_ts_us": after.ts_us,
+                "consumers": after.consumers,
+                "replay_size": after.replay_size,
+                "replay_size_reported": after.reported,
+                "look_ahead_limit": limit,
+                "headroom": headroom,
+                "growth_per_second": growth,
+                "seconds_left": _seconds_left(headroom, growth),
+                "ack_holes": after.ack_holes,
+                "ack_holes_limit": after.ack_holes_max or None,
+                "mark_delete_gap": after.mark_delete_gap,
+                "waiting": after.waiting,
             }
         )
     return rows
+
+
+def _seconds_left(headroom: int | None, growth: float) -> float | None:
+    """The seconds until normal reads stop if the growth (entries per second) continues; None: they do not stop."""
+    if headroom is None or (headroom > 0 and growth <= 0):
+        return None
+    return headroom / growth if headroom > 0 else 0.0

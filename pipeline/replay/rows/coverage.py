@@ -1,12 +1,32 @@
-"""Rows of `coverage`: the part of the trace on which verdicts rest (Q6, Q26); and the rows that were refused."""
+"""Rows of `coverage`, and the rows that were refused.
 
-from collections.abc import Iterable
-from typing import Any
+They have the part of the trace on which verdicts rest (Q6, Q26), and the answers on order and progress of a
+subscription (`contract.answers`).
+"""
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from dispatch_audit.pipeline.contract.answers import STUCK, Missing, is_expected, order_of, progress_of
+from dispatch_audit.pipeline.contract.rule import About
+from dispatch_audit.pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
 from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
+from dispatch_audit.pipeline.replay.verdicts.stalls.cut_off import ends_in_the_middle
+
+_OF_DISPATCHES: Final = ("dispatches", "first deliveries")
 
 
 def coverage(counted: RowsSeen, refused: int, unseen: Unseen, left_out: int) -> dict[str, Any]:
@@ -29,12 +49,145 @@ def coverage(counted: RowsSeen, refused: int, unseen: Unseen, left_out: int) -> 
     }
 
 
-def refused(found: Iterable[Refused], recorders: Recorders) -> Columns:
+def refused(rows: Iterable[Refused], recorders: Recorders) -> Columns:
     """A row for each row of the trace that was refused; consumers have the recorders' own numbers."""
-    return columns_of([{"seq": row.seq, "reason": row.reason, "detail": _detail(row, recorders)} for row in found])
+    return columns_of([{"seq": row.seq, "reason": row.reason, "detail": _detail(row, recorders)} for row in rows])
 
 
 def _detail(row: Refused, recorders: Recorders) -> str:
     if row.consumer is None:
         return row.detail
     return f"consumer {recorders.spoken_consumer(row.consumer)} {row.detail}"
+
+
+def answers(
+    context: FindingContext, findings: Sequence[RuleFindings], counted: RowsSeen, refused: int, held: Counter[About]
+) -> dict[str, object]:
+    """The columns of `coverage` with both answers on a subscription.
+
+    `held` has the number of findings and long waits that are held back, by the question that they concern.
+    """
+    found = context.found
+    judged = max(
+        (f.checked for f in findings if RULES[f.rule].about == "order" and RULES[f.rule].counted in _OF_DISPATCHES),
+        default=0,
+    )
+    unjudged = [] if judged else _unjudged(found, counted, refused)
+    sampled = not context.config.sample.is_all
+    if sampled and not counted.dispatches:
+        unjudged = ["other_hashes"]
+    waits_unseen = _waits_unseen(found, counted, unjudged)
+    if sampled and not waits_unseen:
+        waits_unseen = ["other_hashes"]
+    by_kind = _without_progress(context.reported_waits)
+    held_up, expected = (max(by_kind[kind], key=_seconds, default=None) for kind in (False, True))
+    if found.clock.back_from_seq is not None:
+        waits_unseen, held_up, expected = ["clock"], None, None
+    elif context.recorders.apart and not waits_unseen:
+        waits_unseen = ["clocks"]
+    blamed = NOBODY if held_up is None else held_up.blocking
+    stuck = {severity for f in findings if f.rule in STUCK for severity, number in f.counts.items() if number}
+    order = {
+        severity for f in findings if RULES[f.rule].about == "order" for severity, number in f.counts.items() if number
+    }
+    if held["order"]:
+        order.add("not_provable")
+    if held["progress"]:
+        stuck.add("not_provable")
+    progress = progress_of(stuck, held_up is not None, counted.dispatches, waits_unseen)
+    return {
+        "dispatches": counted.dispatches,
+        "dispatches_judged": min(judged, counted.dispatches),
+        "order_verdict": order_of(order, counted.dispatches, unjudged),
+        "progress": progress,
+        **_columns("held_up", held_up),
+        "held_up_by": None if blamed == NOBODY else context.names.spoken(blamed),
+        **_columns("expected_wait", expected),
+        "missing": [*(waits_unseen if progress == "not_provable" else unjudged), *unrecorded(context)],
+        "order_held_back": held["order"],
+        "progress_held_back": held["progress"],
+    }
+
+
+def need_a_look(found: ReplayResult, findings: Iterable[RuleFindings]) -> Counter[About]:
+    """The number of findings and long waits that need a look, by the question that they concern.
+
+    Findings that only inform, or that are permitted, do not count; neither do waits for an expected cause.
+    """
+    number: Counter[About] = Counter()
+    for of_rule in findings:
+        number[RULES[of_rule.rule].about] += sum(of_rule.counts.get(severity, 0) for severity in NEED_A_LOOK)
+    # Waits that are findings are already counted.
+    number["progress"] += sum(not is_finding(wait) for wait in _without_progress(found.reported_waits)[False])
+    return number
+
+
+def answers_from_outside(dispatches: int) -> dict[str, object]:
+    """The columns for a subscription that was recorded outside of the broker: such rows prove nothing."""
+    return {
+        "dispatches": dispatches,
+        "dispatches_judged": 0,
+        "order_verdict": "not_provable",
+        "progress": "not_provable",
+        **_columns("held_up", None),
+        "held_up_by": None,
+        **_columns("expected_wait", None),
+        "missing": ["broker"],
+        "order_held_back": 0,
+        "progress_held_back": 0,
+    }
+
+
+def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Missing]:
+    """The rows that the trace lacks, if no dispatch could be judged.
+
+    None are missing if a window ends before the replay has ordered its dispatches: the next window has them.
+    """
+    unseen, dispatcher = found.unseen, found.dispatcher
+    if not counted.dispatches:
+        # The trace has acknowledgements, but of no entry that a consumer was sent.
+        settled = any(acknowledged for _, acknowledged in dispatcher.counts.values())
+        return ["dispatches"] if dispatcher.checked[ACKNOWLEDGEMENTS] and not settled else []
+    missing: list[Missing] = []
+    if unseen.dispatches_without_key:
+        missing.append("keys")
+    if unseen.rows_censored or unseen.dispatches_undecided or (refused and not missing):
+        missing.append("consumers")
+    if missing and not counted.publishes:
+        missing.append("publishes")
+    return missing
+
+
+def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Missing]) -> list[Missing]:
+    """The rows whose lack hides which entries waited; `unjudged` are those already known to be missing."""
+    missing = list(unjudged)
+    if not counted.publishes and found.unseen.entries_without_publish and "publishes" not in missing:
+        missing.append("publishes")
+    # A stall that began before the first row may leave only snapshots.
+    waits = found.dispatcher.monitor.reports.last.waiting > 0 and not (missing or counted.publishes)
+    unknown = not found.waits_known and (counted.publishes or counted.dispatches)
+    if ends_in_the_middle(found) and not missing:
+        missing.append("ending")
+    if (waits or unknown) and "consumers" not in missing:
+        missing.append("open_entries")
+    return missing
+
+
+def _without_progress(waits: Iterable[Blocked]) -> dict[bool, list[Blocked]]:
+    """The intervals without progress for any consumer, by whether their cause is expected."""
+    by_kind: dict[bool, list[Blocked]] = {False: [], True: []}
+    for interval in waits:
+        if interval.scope == "subscription":
+            by_kind[is_expected(interval.cause, interval.detail.get("consumers"))].append(interval)
+    return by_kind
+
+
+def _seconds(interval: Blocked) -> float:
+    return (interval.span.to_ts - interval.span.from_ts) / 1e6
+
+
+def _columns(name: str, interval: Blocked | None) -> dict[str, object]:
+    return {
+        f"{name}_seconds": 0.0 if interval is None else _seconds(interval),
+        f"{name}_cause": None if interval is None else interval.cause,
+    }

@@ -41,6 +41,10 @@ class Names:
         """The name that the client gave; None for NOBODY."""
         return None if index == NOBODY else self._stays[self._numbers[index]].row.name
 
+    def columns(self, column: str, index: int) -> dict[str, Any]:
+        """The columns with the number and the name of a consumer."""
+        return {column: self.number(index), f"{column}_name": self.name(index)}
+
     def spoken(self, index: int) -> str:
         """The name and number of a consumer for a text; the number distinguishes equal names (Q19)."""
         if index == NOBODY:

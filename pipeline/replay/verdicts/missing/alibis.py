@@ -10,7 +10,7 @@ the broker is unknown, the same holds for the whole trace, because owners decide
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -26,10 +26,10 @@ from dispatch_audit.pipeline.contract.rules import (
 )
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything, resting_on
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
+from dispatch_audit.pipeline.replay.state.records import Records
 from dispatch_audit.pipeline.replay.subscription.cold_start import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.missing.filtered import alibis_of_filters
+from dispatch_audit.pipeline.replay.verdicts.missing.filtered import alibis_of_filters, positions
 
 _NO_ACKNOWLEDGEMENT: Final = "the trace has no row of an acknowledgement, so it does not show what consumers still held"
 _NO_LEAVE: Final = (
@@ -50,9 +50,9 @@ _NO_SELECTOR: Final = "no snapshot of several consumers shows that the broker ha
 _OTHERS_COUNT: Final = "entries of the others count for it too"
 _OTHERS_EXPLAIN: Final = "entries of the others may explain it: what the same read sent, or how far the broker had read"
 _OTHERS_WAIT: Final = "entries of the others may have been sent meanwhile, or been in the way"
-_NEW_CURSOR: Final = (
-    "the broker had closed all consumers, and what waited then is not sent again, as if the subscription had been "
-    "deleted and created anew, or its cursor moved: no row says so"
+_CLOSED_ALL: Final = (
+    "the broker closed the last consumer at seq {}, as it does for a seek, an unload, or a subscription that is "
+    "created anew, after which it may send acknowledged entries again (E3) and not those that waited; no row says why"
 )
 _BEGINS_LATER: Final = "the trace begins later than the subscription, and rows before it may explain it"
 
@@ -110,8 +110,11 @@ def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
     if clock.back_from_seq is not None:
         because = clock.doubt(clock.back_from_seq)
         alibis.append(Alibi("unexplained", partial(_after, clock.back_from_seq - 1), "not_provable", because))
-    if any(rejoin.by_broker for rejoin in context.rejoins):
-        alibis.append(Alibi("unexplained", partial(_of_former_cursor, context), "not_provable", _NEW_CURSOR))
+    for number, rejoin in enumerate(context.rejoins):
+        if rejoin.by_broker:
+            because = _CLOSED_ALL.format(context.names.seq(rejoin.left.seq))
+            covers = partial(_of_former_cursor, number, context)
+            alibis.append(Alibi("unexplained", covers, "not_provable", because))
     if context.found.membership.owners.unknown:
         alibis.append(Alibi("unexplained", depends, "not_provable", context.doubts.all[-1].because))
     if not context.config.sample.is_all:
@@ -125,22 +128,23 @@ def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
     return alibis
 
 
-def _of_former_cursor(context: FindingContext, found: Records) -> Mask:
-    """Whether each finding is about a wait from before the broker closed all consumers, which no dispatch ends.
+def _of_former_cursor(number: int, context: FindingContext, found: Records) -> Mask:
+    """Whether each finding rests on what was sent, or waited, before the broker closed all consumers for a rejoin.
 
-    So it is where the subscription is deleted and created anew (`unsubscribe`), or its cursor moved on, without a row.
+    After a seek acknowledged entries are sent again, after an unload those whose acknowledgement was not stored
+    (contract 5.10, E3). What waited is never sent again where the subscription is deleted and created anew
+    (`unsubscribe`), or its cursor moved on.
     """
-    entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
-    overtaken = np.isin(found.rule, OVERTAKING)
-    named = entries[np.isin(entries["entry"], found.other_entry[overtaken])]
-    sent_seq = dict(zip(named[["ledger", "entry"]].tolist(), named["sent_seq"].tolist(), strict=True))
-    of_former = np.zeros(found.size, dtype=np.bool_)
-    for at in np.flatnonzero(overtaken).tolist():
-        rejoin = context.rejoin_before(int(found.seq[at]))
-        if rejoin is not None and rejoin.by_broker and found.other_since_seq[at] < rejoin.joined.seq:
-            other = int(found.other_ledger[at]), int(found.other_entry[at])
-            of_former[at] = sent_seq.get(other, UNKNOWN) <= rejoin.joined.seq
-    return of_former
+    rejoins, entries = context.rejoins, context.found.dispatcher.seen.entries.view(np.ndarray)
+    last = np.searchsorted([rejoin.joined.seq for rejoin in rejoins], found.seq) == number + 1
+    sent_before = (found.rule == EARLY_DUPLICATE) & (found.other_seq < rejoins[number].left.seq)
+    since_seq = rejoins[number].joined.seq
+    sent = entries[entries["sent_seq"] > since_seq]
+    sent_since, others = set(positions(sent["ledger"], sent["entry"])), positions(found.other_ledger, found.other_entry)
+    never_again = np.array([other not in sent_since for other in others], dtype=np.bool_)
+    waited = np.isin(found.rule, OVERTAKING) & (found.other_since_seq < since_seq) & never_again
+    covered: Mask = last & ((sent_before & ("reset" not in context.config.written)) | waited)
+    return covered
 
 
 def _near(gap: UnseenRows, context: FindingContext, found: Records) -> Mask:

@@ -58,7 +58,7 @@ def _came_late(late: set[Position], found: Records) -> Mask:
     passed = np.isin(found.rule, OVERTAKING)
     ledgers = np.where(passed, found.other_ledger, found.ledger)
     entries = np.where(passed, found.other_entry, found.entry)
-    return np.array([position in late for position in _positions(ledgers, entries)], dtype=np.bool_)
+    return np.array([position in late for position in positions(ledgers, entries)], dtype=np.bool_)
 
 
 def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
@@ -93,13 +93,13 @@ def perhaps_rejected(context: FindingContext) -> set[Position]:
     unpermitted = findings.permitted == NOT_PERMITTED
     long_ago = findings.ts_us <= context.found.membership.released.ts_us - READ_US
     passed = chosen(findings, np.isin(findings.rule, OVERTAKING) & unpermitted & long_ago)
-    others = dict(zip(_positions(passed.other_ledger, passed.other_entry), passed.ts_us.tolist(), strict=True))
+    others = dict(zip(positions(passed.other_ledger, passed.other_entry), passed.ts_us.tolist(), strict=True))
     if not others:
         return set()
     entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
     used = entries[entries["ledger"] != UNKNOWN]
     unsent = used[(used["times_sent"] == 0) & (used["marks"] & Mark.WAITING != 0)]
-    rejected = others.keys() & set(_positions(unsent["ledger"], unsent["entry"]))
+    rejected = others.keys() & set(positions(unsent["ledger"], unsent["entry"]))
     # A snapshot shows mark-delete in front of it, and the broker acknowledges what a filter rejects.
     return {position for position in rejected if not _stays_in_front(context, position, others[position])}
 
@@ -109,7 +109,7 @@ def _stays_in_front(context: FindingContext, oldest: Position, since_us: int) ->
     seen: Any = context.found.dispatcher.seen
     entries = seen.entries.view(np.ndarray)
     kept = entries[(entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0)]
-    is_lowest = oldest == min(_positions(kept["ledger"], kept["entry"]), default=None)
+    is_lowest = oldest == min(positions(kept["ledger"], kept["entry"]), default=None)
     shown_us = int(common_of(seen)["shown_ts"])
     return is_lowest and context.config.sample.is_all and shown_us > since_us + READ_US
 
@@ -118,8 +118,9 @@ def _put_off(context: FindingContext) -> set[Position]:
     """The entries that came with a redelivery count that no row raised."""
     findings = context.found.findings
     raised = chosen(findings, (findings.rule == REDELIVERY_COUNT) & (findings.value > findings.expected))
-    return set(_positions(raised.ledger, raised.entry))
+    return set(positions(raised.ledger, raised.entry))
 
 
-def _positions(ledgers: Ints, entries: Ints) -> list[Position]:
+def positions(ledgers: Ints, entries: Ints) -> list[Position]:
+    """The positions of entries, by their ledgers and numbers."""
     return list(zip(ledgers.tolist(), entries.tolist(), strict=True))
