@@ -11,8 +11,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.signs.broker_signs import Hang
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.verdict import not_provable
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, not_provable
 from dispatch_audit.pipeline.utc import moment
 
 PENDING_ACKS: Final = "PendingAckHandleImpl"
