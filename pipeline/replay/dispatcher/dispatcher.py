@@ -14,10 +14,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.dispatcher import draining, join_leave_reset, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
-    look_at_reads,
-    stand_again,
-)
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import look_at_reads, stand_again
 from dispatch_audit.pipeline.replay.dispatcher.entry.delays import end_delays
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_unseen, note_capacity, take_permits
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import mark_delete_may_move
@@ -120,14 +117,7 @@ class Dispatcher(RowReplay):
         """Notes that the broker may count more for consumers than rows show: what it sent twice before these (F10)."""
         count_unseen(self._state)
 
-    def route(
-        self,
-        routing: Routing,
-        at: TracePoint,
-        over_us: int,
-        served: Routing,
-        over_seq: int = UNKNOWN,
-    ) -> None:
+    def route(self, routing: Routing, at: TracePoint, over_us: int, served: Routing, over_seq: int = UNKNOWN) -> None:
         """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
 
         Args:

@@ -1,12 +1,7 @@
 """Applies dispatches: the rules are checked first, and then the entry is pending at its receiver."""
 
-from dispatch_audit.pipeline.contract.rules import (
-    ABORTED_ACKNOWLEDGEMENT,
-    ACKNOWLEDGED_BEFORE_RESET,
-)
-from dispatch_audit.pipeline.replay.dispatcher.entry.delays import (
-    note_overdue,
-)
+from dispatch_audit.pipeline.contract.rules import ABORTED_ACKNOWLEDGEMENT, ACKNOWLEDGED_BEFORE_RESET
+from dispatch_audit.pipeline.replay.dispatcher.entry.delays import note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     note_delivery,
     recall_acknowledgement,
@@ -26,18 +21,9 @@ from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_limit_of
 from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
-from dispatch_audit.pipeline.replay.state.late_rows import (
-    expect_end,
-    note_without_publish,
-    see_end,
-    withdraw,
-)
+from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_without_publish, see_end, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.output import (
-    BY_DISPATCH,
-    BY_REDELIVER,
-    Output,
-)
+from dispatch_audit.pipeline.replay.state.output import BY_DISPATCH, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of

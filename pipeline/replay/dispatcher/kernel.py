@@ -4,24 +4,14 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 (`timeline`), and `Dispatcher` applies them between two stretches of events.
 """
 
-from dispatch_audit.pipeline.contract.rules import (
-    CUMULATIVE_ACK,
-)
+from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
 from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.dispatches import dispatched
-from dispatch_audit.pipeline.replay.dispatcher.entry.delays import (
-    end_delays,
-    note_delay,
-)
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
-    set_key,
-    was_passed,
-)
-from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import (
-    return_and_wait,
-)
+from dispatch_audit.pipeline.replay.dispatcher.entry.delays import end_delays, note_delay
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import set_key, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import return_and_wait
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, unblock
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
@@ -33,10 +23,7 @@ from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
-from dispatch_audit.pipeline.replay.state.late_rows import (
-    note_late_publish,
-    note_published,
-)
+from dispatch_audit.pipeline.replay.state.late_rows import note_late_publish, note_published
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,

@@ -14,11 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import Sent
 from dispatch_audit.pipeline.replay.dispatcher import kernel
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
-    ContradictedLimit,
-    disregard,
-    take_limits,
-)
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit, disregard, take_limits
 from dispatch_audit.pipeline.replay.dispatcher.entry.delays import take_switch
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -27,10 +23,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DE
 from dispatch_audit.pipeline.replay.state.index.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.marks import Mark
-from dispatch_audit.pipeline.replay.state.output import (
-    Output,
-    new_output,
-)
+from dispatch_audit.pipeline.replay.state.output import Output, new_output
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen

@@ -114,7 +114,7 @@ LIMIT = RecordKind(
         "unread_entry": 0,
     },
     lasting={
-        "most_by": 0,  # the consumer that was sent the most
+        "most_by": 0  # the consumer that was sent the most
     },
 )
 

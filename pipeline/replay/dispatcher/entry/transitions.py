@@ -28,12 +28,7 @@ How the states show in a slot:
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
-    free_entry,
-    note_read,
-    shows_cursor,
-    was_passed,
-)
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, note_read, shows_cursor, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
 from dispatch_audit.pipeline.replay.durations import READ_US

@@ -2,9 +2,7 @@
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, note_blocked
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
-    may_be_far_behind,
-)
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import may_be_far_behind
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
