@@ -80,6 +80,8 @@ def writes(source: str) -> Iterator[tuple[str, Path_]]:
                 targets = [target for target in bound if not isinstance(target, ast.Name)]
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _IN_PLACE:
                     targets.append(node.func.value)
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("set_position", "set_point"):
+                    targets.append(node.args[0])
                 for target in targets:
                     path = aliases.path(target)
                     if path is not None:
@@ -144,6 +146,7 @@ def test_no_observer_keeps_the_state() -> None:
         ('state.consumers.view(np.ndarray)["permits"][place] = 0', "consumers"),
         ('marks: Any = state.entries.view(np.ndarray)["marks"]\n    marks[held] = 0', "entries"),
         ("state.words.fill(0)", "words"),
+        ("set_point(state.common[0].rewound, point)", "common"),
         ("waits = state.waits.hashes\n    waits[at].why = 0", "waits"),
     ],
 )

@@ -126,8 +126,8 @@ def _at(state: Seen, slots: Ints) -> Waiters:
         sticky,
         hash_at,
         state.routing.owners_of(sticky),
-        np.where(due, entries["due_seq"][slots], entries["since_seq"][slots]),
-        np.where(due, entries["due_ts"][slots], entries["since_ts"][slots]),
+        np.where(due, entries["due"]["seq"][slots], entries["since"]["seq"][slots]),
+        np.where(due, entries["due"]["ts_us"][slots], entries["since"]["ts_us"][slots]),
         entries["messages"][slots].astype(np.int64),
         marks[slots] & Mark.READ != 0,
         hashes["away"][hash_at] == 1,
@@ -146,8 +146,8 @@ def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[tuple[int, 
         return ()
     entries, holder = state.entries.view(np.ndarray), state.consumers.view(np.ndarray)[consumer]
     held = oldest(state, np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] == consumer)))
-    given_up = int(holder["gave_up_ledger"]), int(holder["gave_up_entry"])
-    if holder["gave_up_seq"] != until_seq:
+    given_up = holder["gave_up_first"].item()
+    if holder["gave_up_at"]["seq"] != until_seq:
         return held
     # If the row took several, which others it took is not remembered.
     return (given_up,) if holder["gave_up"] > 1 else tuple(sorted((given_up, *held)))[:NAMED_MAX]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
+from dispatch_audit.pipeline.replay.blocking.attribution import are_after
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
@@ -45,7 +45,7 @@ def sample(state: Seen, ts_us: int, limits: BrokerLimits, replay_size: int | Non
     """A sample of the state; `replay_size` comes from a snapshot of this moment, None: there is none."""
     common, slots = common_of(state), _above_mark_delete(state)
     entries: Any = state.entries.view(np.ndarray)
-    read = are_before(state, slots, (common["highest_dispatched_ledger"], common["highest_dispatched_entry"] + 1))
+    read = ~are_after(state, slots, common["highest_dispatched"].item())
     # A rewound cursor does not read acknowledged entries again.
     read |= entries["marks"][slots] & Mark.ACKED != 0
     holes = _holes(state, slots)
@@ -81,5 +81,5 @@ def _holes(state: Seen, slots: NDArray[np.intp]) -> int:
 def _above_mark_delete(state: Seen) -> NDArray[np.intp]:
     entries: Any = state.entries.view(np.ndarray)
     common, used = common_of(state), np.flatnonzero(entries["ledger"] != UNKNOWN)
-    above: NDArray[np.intp] = used[are_after(state, used, (common["mark_delete_ledger"], common["mark_delete_entry"]))]
+    above: NDArray[np.intp] = used[are_after(state, used, common["mark_delete"].item())]
     return above

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, Output, new_interval
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, set_point
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
@@ -39,8 +39,7 @@ def update_availability(
         end_unavailability(state, out, consumer, point, ended_by, report_min_us)
         waits[consumer].former = former
         waits[consumer].cause = cause
-        waits[consumer].cause_seq = point.seq
-        waits[consumer].cause_ts = point.ts_us
+        set_point(waits[consumer].cause_since, point)
     _note_unserved(state, consumer, point.ts_us)
 
 
@@ -54,19 +53,19 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: Trac
     for consumer, counted in unacked.items():
         seen, wait = consumers[consumer], waits[consumer]
         # Rows of what has just happened may come before the snapshot, although it was taken earlier.
-        if max(seen["sent_ts"], seen["gave_up_ts"]) > point.ts_us - READ_AND_PAUSE_US:
+        if max(seen["sent_ts"], seen["gave_up_at"]["ts_us"]) > point.ts_us - READ_AND_PAUSE_US:
             continue
         wait["counts_more"] = min(max(counted - seen["unacked"], 0), seen["uncounted"])
         if 0 < blocks_at <= seen["unacked"] + wait["counts_more"] and wait["cause"] == Cause.READY:
             wait["former"], wait["cause"] = Cause.READY, Cause.UNACKED_LIMIT_CONSUMER
-            wait["cause_seq"], wait["cause_ts"] = point
+            wait["cause_since"] = point
             wait["unserved_since_ts"] = wait["unserved_since_ts"] or point.ts_us
 
 
 def may_be_unwritable(state: Seen, since_seq: int) -> NDArray[np.bool_]:
     """Which consumers may have connections that take nothing: they hold entries, and gave up none since a row."""
     consumers: Any = state.consumers.view(np.ndarray)
-    unwritable: NDArray[np.bool_] = (consumers["held"] > 0) & (consumers["gave_up_seq"] <= since_seq)
+    unwritable: NDArray[np.bool_] = (consumers["held"] > 0) & (consumers["gave_up_at"]["seq"] <= since_seq)
     return unwritable
 
 
@@ -88,11 +87,11 @@ def end_unavailability(
 ) -> None:
     """Ends the interval in which a consumer could be sent nothing, if there is one, and reports it."""
     waits = state.waits.consumers
-    cause, since = waits[consumer].cause, TracePoint(waits[consumer].cause_seq, waits[consumer].cause_ts)
+    cause, since = waits[consumer].cause, TracePoint(waits[consumer].cause_since.seq, waits[consumer].cause_since.ts_us)
     if cause == Cause.READY:
         return
     waits[consumer].former, waits[consumer].cause = cause, Cause.READY
-    waits[consumer].cause_seq, waits[consumer].cause_ts = point.seq, point.ts_us
+    set_point(waits[consumer].cause_since, point)
     waits[consumer].unavailable_us += point.ts_us - since.ts_us
     if point.ts_us - since.ts_us < report_min_us:
         return
@@ -105,9 +104,8 @@ def is_released(state: Seen) -> bool:
     """Whether mark-delete has reached the position that a recently joined consumer waits for."""
     common, waits = state.common, state.waits.common
     return bool(
-        waits[0].join_release_ledger != UNKNOWN
-        and (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1)
-        >= (waits[0].join_release_ledger, waits[0].join_release_entry)
+        waits[0].join_release.ledger != UNKNOWN
+        and (common[0].mark_delete.ledger, common[0].mark_delete.entry + 1) >= position_of(waits[0].join_release)
     )
 
 
@@ -125,8 +123,7 @@ def mark_delete_is_guessed(state: Seen) -> bool:
 def note_head_read(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     """Notes that the broker has read the first waiting entry of a hash."""
     waits = state.waits.hashes
-    waits[at].read_seq = point.seq
-    waits[at].read_ts = point.ts_us
+    set_point(waits[at].read, point)
     waits[at].read_unserved_us = unserved_us(state, state.hashes[at].owner, point.ts_us)
 
 
@@ -134,7 +131,7 @@ def note_head_read(state: SeenByBlocking, at: int, point: TracePoint) -> None:
 def begin_hash(state: SeenByBlocking, at: int) -> None:
     """Begins the memory of a hash that gets a slot."""
     state.waits.hashes[at].why = Cause.READY
-    state.waits.hashes[at].read_ts = UNKNOWN
+    state.waits.hashes[at].read.ts_us = UNKNOWN
 
 
 @compiled
@@ -143,7 +140,7 @@ def unavailable_us(state: Seen, consumer: int, ts: int) -> int:
     if consumer < 0:
         return 0
     consumers = state.waits.consumers
-    open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != Cause.READY else 0
+    open_us = ts - consumers[consumer].cause_since.ts_us if consumers[consumer].cause != Cause.READY else 0
     return int(consumers[consumer].unavailable_us + open_us)
 
 
@@ -165,7 +162,7 @@ def short_until_us(state: Seen, consumer: int, ts: int) -> int:
     wait = state.waits.consumers.view(np.ndarray)[consumer]
     if wait["cause"] != Cause.READY:
         return ts
-    return int(wait["cause_ts"]) if wait["former"] != Cause.READY else UNKNOWN
+    return int(wait["cause_since"]["ts_us"]) if wait["former"] != Cause.READY else UNKNOWN
 
 
 @compiled
@@ -187,5 +184,5 @@ def blocked_until_ts(state: Seen, consumer: int, ts: int) -> int:
     if of.blocked == 1 or may_be_blocked(state, consumer):
         return ts
     # With the last that it gave up it may have come down to half of the limit.
-    perhaps_ts = of.gave_up_ts if of.uncounted > 0 and state.common[0].blocks_at > 0 else 0
+    perhaps_ts = of.gave_up_at.ts_us if of.uncounted > 0 and state.common[0].blocks_at > 0 else 0
     return int(max(of.unblocked_ts, perhaps_ts))

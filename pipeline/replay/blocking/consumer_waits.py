@@ -55,7 +55,7 @@ def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Repo
     common = common_of(state)
     read = shown_as_read(state, waiting, reported) & ~may_be_skipped(state, waiting, reported)
     # What was sent after the snapshot may have been in replay when it was taken. A single consumer was sent nothing.
-    sent_ts = 0 if common["connected"] == 1 else int(common["last_dispatch_ts"])
+    sent_ts = 0 if common["connected"] == 1 else int(common["last_dispatch"]["ts_us"])
     counted = reported.since(max(interval.from_ts, sent_ts) + SNAPSHOT_LAG_US).in_replay or 0
     shown = int(np.count_nonzero(read))
     # All entries are scanned only if that can raise the number.

@@ -279,7 +279,8 @@ class BlockingMonitor:
 def _is_in_front_of_waiting(state: Seen) -> bool:
     """Whether the entry after mark-delete waits."""
     common, entries = common_of(state), state.entries.view(np.ndarray)
-    first = (entries["ledger"] == common["mark_delete_ledger"]) & (entries["entry"] == common["mark_delete_entry"] + 1)
+    ledger, entry = common["mark_delete"].item()
+    first = (entries["ledger"] == ledger) & (entries["entry"] == entry + 1)
     return bool((first & (entries["marks"] & Mark.WAITING != 0)).any())
 
 

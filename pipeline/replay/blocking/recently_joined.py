@@ -99,13 +99,13 @@ class RecentlyJoined:
         entries: Any = state.entries
         if common[0].connected >= 2:
             # What was read when it joined may be more than dispatches show, but no more than was published.
-            self._perhaps[consumer] = int(common[0].last_published_ledger), int(common[0].last_published_entry)
+            self._perhaps[consumer] = int(common[0].last_published.ledger), int(common[0].last_published.entry)
         unacked = _unacked(state)
-        if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or not unacked.size:
+        if common[0].connected < 2 or common[0].highest_dispatched.ledger == UNKNOWN or not unacked.size:
             return
         # The read position is after the highest dispatch by one at least; a snapshot may report it (`note_position`).
-        until = (int(common[0].highest_dispatched_ledger), int(common[0].highest_dispatched_entry) + 1)
-        if until <= (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1):
+        until = (int(common[0].highest_dispatched.ledger), int(common[0].highest_dispatched.entry) + 1)
+        if until <= (common[0].mark_delete.ledger, common[0].mark_delete.entry + 1):
             return
         if _number_between(state, _next_of_mark_delete(state), until) < _ENTRIES_MIN:
             return
@@ -200,7 +200,7 @@ class RecentlyJoined:
         """Notes for the kernel which consumers are recent, and at which mark-delete position it stops."""
         common, recent = record_of(state.waits.common, WAIT), state.waits.consumers.view(np.ndarray)["recent"]
         first = self._waiting[0].until if self._waiting else _NO_ENTRY
-        common["join_release_ledger"], common["join_release_entry"] = first
+        common["join_release"] = first
         recent[:] = 0
         recent[sorted(self.places)] = 1
 
@@ -219,4 +219,4 @@ def _number_between(state: Seen, first: Position, until: Position) -> int:
 
 def _next_of_mark_delete(state: Seen) -> Position:
     """The first position that is not deleted."""
-    return int(state.common[0].mark_delete_ledger), int(state.common[0].mark_delete_entry) + 1
+    return int(state.common[0].mark_delete.ledger), int(state.common[0].mark_delete.entry) + 1

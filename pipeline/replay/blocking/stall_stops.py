@@ -7,6 +7,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import GIVES_UP, PASSES, STALLED
+from dispatch_audit.pipeline.replay.state.records import position_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 
 _LOOKS_OF_A_STALL: Final = 4
@@ -22,7 +23,7 @@ def stop_for_a_stall(state: SeenByBlocking, events: Events, i: int, longest_us: 
     which may end it (GIVES_UP): who held what shows in front of that row only.
     """
     common, waits, ts, code = state.common, state.waits.common, events.ts_us[i], events.code[i]
-    silent_us = ts - max(common[0].last_dispatch_ts, common[0].waiting_since_ts)
+    silent_us = ts - max(common[0].last_dispatch.ts_us, common[0].waiting_since.ts_us)
     if common[0].waiting == 0 or silent_us < longest_us:
         return 0
     sends = code == Code.DISPATCH_START or (code == Code.DISPATCH_END and common[0].starts_seen == 0)
@@ -43,7 +44,7 @@ def _passes_what_waits(state: Seen, ledger: int, entry: int) -> bool:
     entries = state.entries
     for slot in range(entries.size):
         waits = entries[slot].ledger >= 0 and entries[slot].marks & Mark.WAITING != 0
-        if waits and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
+        if waits and position_of(entries[slot]) <= (ledger, entry):
             return True
     return False
 

@@ -8,7 +8,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output, new_interval
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, position_of, set_position
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
 
@@ -27,12 +27,12 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     held_by_others = hashes[at].held_elsewhere > 0 or (hashes[at].held > 0 and hashes[at].holder != owner)
     if head < 0 or hashes[at].away == 1 or held_by_others:
         return
-    from_seq, from_ts, before_us = waits[at].clear_seq, waits[at].clear_ts, waits[at].clear_unserved_us
-    if waits[at].read_ts > from_ts and _may_be_unread(state, at, point.ts_us):
-        from_seq, from_ts, before_us = waits[at].read_seq, waits[at].read_ts, waits[at].read_unserved_us
-    if state.entries[head].since_ts > from_ts:
+    from_seq, from_ts, before_us = waits[at].clear.seq, waits[at].clear.ts_us, waits[at].clear_unserved_us
+    if waits[at].read.ts_us > from_ts and _may_be_unread(state, at, point.ts_us):
+        from_seq, from_ts, before_us = waits[at].read.seq, waits[at].read.ts_us, waits[at].read_unserved_us
+    if state.entries[head].since.ts_us > from_ts:
         # The entry came back, and precedes those that have waited longer.
-        from_seq, from_ts = state.entries[head].since_seq, state.entries[head].since_ts
+        from_seq, from_ts = state.entries[head].since.seq, state.entries[head].since.ts_us
     # The hash does not starve while the broker does not read for its owner.
     unavailable = unserved_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
     if point.ts_us - from_ts - unavailable >= longest_us:
@@ -65,10 +65,10 @@ def _in_turn_until_ts(state: Seen, owner: int, head: int) -> int:
     What is of the last read does not count: entries of one read may come in any order.
     """
     of, entries = state.consumers[owner], state.entries
-    position = (entries[head].ledger, entries[head].entry)
-    if (of.top_ledger, of.top_entry) < position:
+    position = position_of(entries[head])
+    if position_of(of.top) < position:
         return int(of.sent_ts)
-    return int(of.former_sent_ts) if (of.former_top_ledger, of.former_top_entry) < position else 0
+    return int(of.former_sent_ts) if position_of(of.former_top) < position else 0
 
 
 @compiled
@@ -92,16 +92,15 @@ def _report_starved(
     report[row].drained_from = hashes[at].drained_from
     report[row].waiting = hashes[at].waiting
     report[row].unavailable_us = unavailable
-    report[row].ledger = state.entries[head].ledger
-    report[row].entry = state.entries[head].entry
+    set_position(report[row], state.entries[head])
     report[row].passed_ts = UNKNOWN
     report[row].passed_by = owner
     report[row].blocked_until_ts = blocked_until_ts(state, owner, point.ts_us)
     if owner >= 0:
         of = state.consumers[owner]
-        report[row].holds = 1 if of.unacked + of.uncounted > 0 or of.gave_up_ts > since.ts_us else 0
-        report[row].passed_ledger = state.consumers[owner].sent_ledger
-        report[row].passed_entry = state.consumers[owner].sent_entry
+        report[row].holds = 1 if of.unacked + of.uncounted > 0 or of.gave_up_at.ts_us > since.ts_us else 0
+        report[row].passed_ledger = state.consumers[owner].sent.ledger
+        report[row].passed_entry = state.consumers[owner].sent.entry
         report[row].passed_ts = state.consumers[owner].sent_ts
 
 
@@ -118,21 +117,22 @@ def _note_passed_by_others(state: Seen, out: Output, at: int, from_ts: int, unav
     if owner < 0 or common[0].permits_known_by != BY_FLOWS or entries[head].marks & Mark.READ == 0:
         return
     passed_from = max(from_ts, entries[head].read_ts, state.consumers[owner].sent_ts) + unavailable + longest_us
-    if common[0].last_dispatch_ts < passed_from:
+    if common[0].last_dispatch.ts_us < passed_from:
         return
     latest = NOBODY
     for slot in range(entries.size):
-        if entries[slot].ledger < 0 or entries[slot].marks & Mark.SENT == 0 or entries[slot].sent_ts < passed_from:
+        sent = entries[slot].marks & Mark.SENT != 0
+        if entries[slot].ledger < 0 or not sent or entries[slot].sent_at.ts_us < passed_from:
             continue
-        later = (entries[slot].ledger, entries[slot].entry) > (entries[head].ledger, entries[head].entry)
-        if later and (latest == NOBODY or entries[slot].sent_ts > entries[latest].sent_ts):
+        later = position_of(entries[slot]) > position_of(entries[head])
+        if later and (latest == NOBODY or entries[slot].sent_at.ts_us > entries[latest].sent_at.ts_us):
             latest = slot
     if latest != NOBODY:
         row = out.filled[INTERVALS] - 1
         report = out.intervals
         report[row].passed_ledger = entries[latest].ledger
         report[row].passed_entry = entries[latest].entry
-        report[row].passed_ts = entries[latest].sent_ts
+        report[row].passed_ts = entries[latest].sent_at.ts_us
         report[row].passed_by = entries[latest].sent_to
 
 

@@ -33,10 +33,10 @@ def are_found(state: Seen, waiting: Waiters, longest_us: int, sent: tuple[int, i
     entries: Any = state.entries.view(np.ndarray)
     owners, waits = state.consumers.view(np.ndarray)[waiting.owner], state.waits.hashes.view(np.ndarray)
     first = entries[waiting.slot]
-    passed = (owners["sent_ledger"] > first["ledger"]) | (
-        (owners["sent_ledger"] == first["ledger"]) & (owners["sent_entry"] > first["entry"])
+    passed = (owners["sent"]["ledger"] > first["ledger"]) | (
+        (owners["sent"]["ledger"] == first["ledger"]) & (owners["sent"]["entry"] > first["entry"])
     )
-    since_us = np.maximum(waits["clear_ts"][waiting.hash_at], waiting.since_ts)
+    since_us = np.maximum(waits["clear"]["ts_us"][waiting.hash_at], waiting.since_ts)
     unserved_us = state.waits.consumers.view(np.ndarray)["unserved_us"][waiting.owner]
     unserved_us = unserved_us - waits["clear_unserved_us"][waiting.hash_at]
     found = passed & (owners["sent_ts"] - since_us - unserved_us >= longest_us)

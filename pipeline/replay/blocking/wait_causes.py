@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_due, is_overdue, is_tracked
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, set_point, set_position
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.values import UNLOOKED
 
@@ -48,8 +48,7 @@ def note_limits(state: SeenByBlocking, ts: int) -> None:
 def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     """Notes that the hash could be served from here on."""
     hashes, waits = state.hashes, state.waits.hashes
-    waits[at].clear_seq = point.seq
-    waits[at].clear_ts = point.ts_us
+    set_point(waits[at].clear, point)
     waits[at].clear_idle_us = hashes[at].idle_us
     owner = hashes[at].owner
     waits[at].clear_look_ahead_us = look_ahead_us(state, point.ts_us)
@@ -61,7 +60,7 @@ def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
 @compiled
 def may_go_on(state: Seen, at: int, ts: int, report_min_us: int) -> bool:
     """Whether a wait that begins at a time, or later, may belong to the open interval of a hash."""
-    return bool(state.waits.hashes[at].why != Cause.READY and ts - state.waits.hashes[at].why_to_ts <= report_min_us)
+    return bool(state.waits.hashes[at].why != Cause.READY and ts - state.waits.hashes[at].why_to.ts_us <= report_min_us)
 
 
 @compiled
@@ -71,7 +70,7 @@ def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ende
     A change of the cause ends an interval, and so does a time of `report_min_us` in which nothing waited.
     """
     hashes, waits = state.hashes, state.waits.hashes
-    waited_us = point.ts_us - waits[at].clear_ts
+    waited_us = point.ts_us - waits[at].clear.ts_us
     cause = Cause.READY
     if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= report_min_us:
         owner = hashes[at].owner
@@ -79,17 +78,17 @@ def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ende
             waited_us -= unavailable_us(state, owner, point.ts_us) - waits[at].clear_unavailable_us
         if waited_us >= report_min_us:
             cause = _cause(state, at, waited_us, point.ts_us)
-    if cause != waits[at].why or (cause != Cause.READY and not may_go_on(state, at, waits[at].clear_ts, report_min_us)):
+    if cause != waits[at].why or (
+        cause != Cause.READY and not may_go_on(state, at, waits[at].clear.ts_us, report_min_us)
+    ):
         end_wait(state, out, at)
         waits[at].why = cause
-        waits[at].why_seq = waits[at].clear_seq
-        waits[at].why_ts = waits[at].clear_ts
+        waits[at].why_since = waits[at].clear
         waits[at].why_us = 0
         waits[at].why_entries = 0
         waits[at].why_ready_before = hashes[at].became_ready - hashes[at].ready
         head = _head(state, at, point.ts_us - waited_us // 2)
-        waits[at].why_ledger = state.entries[head].ledger
-        waits[at].why_entry = state.entries[head].entry
+        set_position(waits[at].why_first, state.entries[head])
     if cause != Cause.READY:
         waits[at].why_us += hashes[at].idle_us - waits[at].clear_idle_us
         waited = (
@@ -98,8 +97,7 @@ def explain(state: SeenByBlocking, out: Output, at: int, point: TracePoint, ende
             else hashes[at].became_ready - waits[at].why_ready_before
         )
         waits[at].why_entries = max(waits[at].why_entries, waited)
-        waits[at].why_to_seq = point.seq
-        waits[at].why_to_ts = point.ts_us
+        set_point(waits[at].why_to, point)
         waits[at].why_ended_by = ended_by
 
 
@@ -112,7 +110,7 @@ def _head(state: Seen, at: int, since_ts: int) -> int:
     """
     hashes, entries = state.hashes, state.entries
     first = hashes[at].queue_first
-    if first >= 0 and entries[first].since_ts <= since_ts:
+    if first >= 0 and entries[first].since.ts_us <= since_ts:
         return int(first)
     recent = first
     slot = hashes[at].aside_first
@@ -165,7 +163,7 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
     slot = state.hashes[at].aside_first
     while slot >= 0:
         if is_overdue(entries[slot].marks):
-            ready_us = max(ready_us, ts - entries[slot].due_ts)
+            ready_us = max(ready_us, ts - entries[slot].due.ts_us)
         delayed = delayed or is_tracked(entries[slot].marks)
         slot = entries[slot].next
     return max(waited_us - ready_us, 0) if delayed else 0
@@ -175,7 +173,7 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
 def _ready_ts(state: Seen, slot: int) -> int:
     """Since when an entry waits and could be sent, as far as its delay is concerned."""
     due = is_overdue(state.entries[slot].marks)
-    return int(state.entries[slot].due_ts if due else state.entries[slot].since_ts)
+    return int(state.entries[slot].due.ts_us if due else state.entries[slot].since.ts_us)
 
 
 @compiled
@@ -184,14 +182,19 @@ def end_wait(state: SeenByBlocking, out: Output, at: int) -> None:
     hashes, waits = state.hashes, state.waits.hashes
     if waits[at].why == Cause.READY:
         return
-    since = TracePoint(waits[at].why_seq, waits[at].why_ts)
-    until = TracePoint(waits[at].why_to_seq, waits[at].why_to_ts)
-    row = new_interval(out, waits[at].why, hashes[at].owner, hashes[at].hash, since, until, waits[at].why_ended_by)
+    row = new_interval(
+        out,
+        waits[at].why,
+        hashes[at].owner,
+        hashes[at].hash,
+        waits[at].why_since,
+        waits[at].why_to,
+        waits[at].why_ended_by,
+    )
     report = out.intervals
     report[row].waiting = waits[at].why_entries
     report[row].waited_us = waits[at].why_us
-    report[row].ledger = waits[at].why_ledger
-    report[row].entry = waits[at].why_entry
+    set_position(report[row], waits[at].why_first)
     waits[at].why = Cause.READY
 
 

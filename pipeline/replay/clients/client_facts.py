@@ -94,9 +94,9 @@ def _never_acknowledged(context: FindingContext) -> tuple[list[JudgedFinding], i
     left_out = is_open & (holder != NOBODY)
     at = np.flatnonzero(left_out)
     by = holder[at]
-    held_us = now_us - entries["sent_ts"][at]
+    held_us = now_us - entries["sent_at"]["ts_us"][at]
     late = (held_us >= np.maximum(_TIMES_LONGER * consumers["longest_us"][by], _HELD_MIN_US)) & (
-        consumers["acked_sent_seq"][by] > entries["sent_seq"][at]
+        consumers["acked_sent_seq"][by] > entries["sent_at"]["seq"][at]
     )
     left_out[at] = late & (consumers["connected"][by] == 1)
     found = np.flatnonzero((is_open & (entries["times_sent"] >= _SENT_MIN)) | left_out)
@@ -111,7 +111,7 @@ def _held_by_silent(entries: Any, held: Any, now_us: int, context: FindingContex
     for consumer in np.unique(entries["holder"][held]).tolist():
         number = context.numbers[consumer]
         of_one = held[entries["holder"][held] == consumer]
-        longest_us = now_us - int(entries["sent_ts"][of_one].min())
+        longest_us = now_us - int(entries["sent_at"]["ts_us"][of_one].min())
         if counts.get(number, (0, 0))[1] == 0 and longest_us >= _SHORT_US and stays[number].left is None:
             yield of_one[np.lexsort((entries["entry"][of_one], entries["ledger"][of_one]))]
 
@@ -120,16 +120,16 @@ def _silent(entries: Any, held: list[int], now_us: int, context: FindingContext)
     first = entries[held[0]]
     names, ledger, number = context.names, int(first["ledger"]), int(first["entry"])
     receiver, at = names.spoken(int(first["holder"])), position(ledger, number)
-    longest_s = (now_us - int(entries["sent_ts"][held].min())) / 1e6
+    longest_s = (now_us - int(entries["sent_at"]["ts_us"][held].min())) / 1e6
     of_ignored = context.found.findings[context.found.findings.rule == CUMULATIVE_ACK]
     ignored = bool((of_ignored.consumer == int(first["holder"])).any())
     never = "acknowledged only cumulatively" if ignored else "never acknowledged anything"
     return context.finding(
-        TracePoint(int(first["sent_seq"]), int(first["sent_ts"])),
+        TracePoint(*first["sent_at"].item()),
         f"{receiver} {never}: it holds {count(len(held), 'entry', 'entries')}, {at} and later "
         f"ones, for up to {longest_s:.3f} s",
         _IGNORED if ignored else _HANGS,
-        [f"seq {names.seq(int(first['sent_seq']))}: {at} dispatched to {receiver}"],
+        [f"seq {names.seq(int(first['sent_at']['seq']))}: {at} dispatched to {receiver}"],
         remedy=(
             "Acknowledge every message by itself (acknowledge, not acknowledgeCumulative)."
             if ignored
@@ -144,7 +144,7 @@ def _silent(entries: Any, held: list[int], now_us: int, context: FindingContext)
 
 def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
     names, times, sent_to = context.names, int(entry["times_sent"]), int(entry["sent_to"])
-    ledger, number, seq = int(entry["ledger"]), int(entry["entry"]), int(entry["sent_seq"])
+    ledger, number, seq = int(entry["ledger"]), int(entry["entry"]), int(entry["sent_at"]["seq"])
     at, receiver = position(ledger, number), names.spoken(sent_to)
     if times >= _SENT_MIN:
         what = f"entry {at} was sent {times} times, the last time to {receiver}, and never acknowledged"
@@ -158,7 +158,7 @@ def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
             "take a batch."
         )
     else:
-        held_s = (now_us - int(entry["sent_ts"])) / 1e6
+        held_s = (now_us - int(entry["sent_at"]["ts_us"])) / 1e6
         what = f"entry {at} was sent once, to {receiver}, and never acknowledged"
         why = (
             f"its consumer held it for {held_s:.3f} s by the end and acknowledged entries that it was sent later: it "
@@ -168,7 +168,7 @@ def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
         if times > 1:
             what = what.replace("once", f"{times} times")
     return context.finding(
-        TracePoint(seq, int(entry["sent_ts"])),
+        TracePoint(seq, int(entry["sent_at"]["ts_us"])),
         what,
         FindingVerdict("info", because=why),
         [f"seq {names.seq(seq)}: {at} dispatched to {receiver}"],

@@ -16,19 +16,19 @@ def never_sent(context: FindingContext) -> list[JudgedFinding]:
     number = int(common["never_sent"])
     if number == 0 or context.found.membership.one_sided.of_traffic:
         return []
-    ledger, entry, key_id = (int(common[f"never_sent_{of}"]) for of in ("ledger", "entry", "key"))
-    at, seq = position(ledger, entry), int(common["never_sent_seq"])
+    (ledger, entry), key_id = common["never_sent_first"].item(), int(common["never_sent_key"])
+    at, since = position(ledger, entry), TracePoint(*common["never_sent_since"].item())
     one_key = ", all of one key," if key_id != UNKNOWN and number > 1 else ""
     because = filters_in_force(context) or (
         "the broker itself acknowledges what an entry filter rejects, a message TTL expires, a backlog quota evicts, "
         "or somebody skips, clears or seeks over"
     )
     finding = context.finding(
-        TracePoint(seq, int(common["never_sent_ts"])),
+        since,
         f"{entries(number)}{one_key} {'was' if number == 1 else 'were'} never sent to any consumer, {at}"
         f"{'' if number == 1 else ' the first of them'}",
         FindingVerdict("info", because=because),
-        [f"seq {context.names.seq(seq)}: {at} waits from here on"],
+        [f"seq {context.names.seq(since.seq)}: {at} waits from here on"],
         contrast="although",
         against="the broker counts them as acknowledged: mark-delete passed them, and no consumer acknowledged them",
         remedy="If these messages are missed, look at the entry filters of the topic and the namespace, its "

@@ -52,9 +52,9 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
     state.checks.counts[ACKNOWLEDGEMENTS] += 1
     if state.entries[slot].holder >= 0:
         state.consumers[consumer].acked += 1
-        held_us = point.ts_us - state.entries[slot].sent_ts
+        held_us = point.ts_us - state.entries[slot].sent_at.ts_us
         state.consumers[consumer].longest_us = max(state.consumers[consumer].longest_us, held_us)
-        latest = max(state.consumers[consumer].acked_sent_seq, state.entries[slot].sent_seq)
+        latest = max(state.consumers[consumer].acked_sent_seq, state.entries[slot].sent_at.seq)
         state.consumers[consumer].acked_sent_seq = latest
         if state.entries[slot].holder != consumer:
             # If its holder acknowledges it as well, the broker counts it down twice (#24096).
@@ -63,7 +63,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
             state.consumers[consumer].uncounted = max(uncounted, 0)
             row = report_row(out, FOREIGN_ACK, events, i, consumer)
             out.findings[row].other_consumer = state.entries[slot].holder
-            out.findings[row].other_seq = state.entries[slot].sent_seq
+            out.findings[row].other_seq = state.entries[slot].sent_at.seq
             out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
             out.findings[row].key_id = state.entries[slot].key_id
     if events.code[i] == Code.ACK_END:
@@ -98,7 +98,7 @@ def _perhaps_deleted(state: State, out: Output, slot: int, point: TracePoint, po
     ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
     free_entry(state, slot)
     # The position after mark-delete, or the first of a ledger, which may follow the ledger of mark-delete.
-    if entry == 0 or (ledger == common[0].mark_delete_ledger and entry == common[0].mark_delete_entry + 1):
+    if entry == 0 or (ledger == common[0].mark_delete.ledger and entry == common[0].mark_delete.entry + 1):
         advance(state, out, point, policy.mark_delete_releases)
         note_release(state, out)
 

@@ -182,7 +182,7 @@ def _recent_ledgers(state: State, more: int) -> State:
     columns = (state.ledger_ids, state.ledger_firsts, state.ledger_ends)
     ids, firsts, ends = (column[: state.common[0].ledgers] for column in columns)
     # Mark-delete does not return to the ledgers that it has passed.
-    kept = ids >= state.common[0].mark_delete_ledger
+    kept = ids >= state.common[0].mark_delete.ledger
     count = int(kept.sum())
     state.common[0].ledgers = count
     size = 2 * (count + more)

@@ -114,7 +114,7 @@ def disregard(state: State, out: Output) -> list[ContradictedLimit]:
         if claim["claim"] != CLAIM_CONTRADICTED:
             continue
         most_by = record_of(state.limits.common, LIMIT)["most_by"] if limited == OF_CONSUMER else NOBODY
-        at = TracePoint(int(claim["contradicted_seq"]), int(claim["contradicted_ts"]))
+        at = TracePoint(*claim["contradicted"].item())
         passed_seq, passes, most = (int(claim[name]) for name in ("passed_seq", "passes", "most"))
         found.append(ContradictedLimit(limit.setting, limit.cause.word, at, passed_seq, passes, most, int(most_by)))
         claim["claim"] = CLAIM_DISREGARDED
@@ -149,6 +149,6 @@ def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us:
     seen = record_of(state.limits.common, LIMIT)
     if read_position is None or not 0 < seen["full_since_ts"] < since_us:
         return
-    before = int(seen["unread_ledger"]), int(seen["unread_entry"])
+    before = seen["unread"].item()
     if before[0] == UNKNOWN or read_position < before:
-        seen["unread_ledger"], seen["unread_entry"] = read_position
+        seen["unread"] = read_position

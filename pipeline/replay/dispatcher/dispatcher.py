@@ -84,11 +84,11 @@ class Dispatcher(RowReplay):
         """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
         self._reporting(_end_delays, at, self.policy)
         common = record_of(self._state.common, COMMON)
-        if common["last_dispatch_ts"] > 0:
+        if common["last_dispatch"]["ts_us"] > 0:
             # Before the first dispatch the subscription may not have been there.
             self.monitor.idle_over(self._state, at, BY_JOIN)
         self.monitor.reports.rewound(at.ts_us)
-        common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
+        common["waiting_since"] = at
         if common["first_join_seq"] == UNKNOWN:
             common["first_join_seq"] = at.seq
 
@@ -199,7 +199,7 @@ class Dispatcher(RowReplay):
         look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
         if snapshot.read_position is not None:
             common = record_of(state.common, COMMON)
-            common["reported_read_ledger"], common["reported_read_entry"] = snapshot.read_position
+            common["reported_read"] = snapshot.read_position
         for index, consumer in self.consumers.known_in(snapshot):
             record = record_of(state.consumers, CONSUMER, index)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)

@@ -136,7 +136,7 @@ def _note_sent_again(state: State, out: Output, rows: Stretch, i: int, slot: int
         row = report_row(out, rule, rows.events, i, sent.consumer)
         out.findings[row].hash = state.hashes[sent.hash_at].hash
         out.findings[row].key_id = sent.key_id
-        out.findings[row].other_seq = entries[slot].sent_seq
+        out.findings[row].other_seq = entries[slot].sent_at.seq
         out.findings[row].other_consumer = entries[slot].sent_to
 
 
@@ -147,7 +147,7 @@ def _perhaps_returned(state: State, slot: int, sent: Dispatch, policy: Policy) -
     since_us = sent.ts_us - policy.unordered_us - policy.skew_us
     if entries[slot].named_ts >= since_us and entries[slot].named_by == sent.consumer:
         return True
-    if entries[slot].marks & Mark.NACKED != 0 and entries[slot].since_ts >= since_us:
+    if entries[slot].marks & Mark.NACKED != 0 and entries[slot].since.ts_us >= since_us:
         # If the dispatch has the higher count, the row took effect before.
         return bool(0 <= sent.redelivery_count < entries[slot].redelivered)
     return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))

@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import EPISODES, STILL_OPEN, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records, position_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import State
 
@@ -33,8 +33,7 @@ def count_waiting(hashes: Records, at: int, ts: int) -> None:
 def note_blocked(hashes: Records, at: int, entries: int, point: TracePoint) -> None:
     """Counts more entries that wait for a draining hash."""
     if entries > 0 and hashes[at].awaited == 0:
-        hashes[at].blocked_seq = point.seq
-        hashes[at].blocked_ts = point.ts_us
+        set_point(hashes[at].blocked, point)
     hashes[at].awaited += entries
 
 
@@ -49,7 +48,7 @@ def end_episode(state: State, out: Output, at: int, point: TracePoint, ended_by:
     if ended_by == STILL_OPEN or point.seq >= hashes[at].moved_by_seq:
         _report_episode(state, out, at, point, ended_by)
     hashes[at].drained_from = hashes[at].holder
-    hashes[at].draining_seq = UNKNOWN
+    hashes[at].draining_since.seq = UNKNOWN
     hashes[at].away = 0
 
 
@@ -62,19 +61,19 @@ def _report_episode(state: State, out: Output, at: int, point: TracePoint, ended
     report[row].hash = hashes[at].hash
     report[row].holder = hashes[at].holder
     report[row].new_owner = hashes[at].new_owner
-    report[row].from_seq = hashes[at].draining_seq
+    report[row].from_seq = hashes[at].draining_since.seq
     report[row].to_seq = point.seq
-    report[row].from_ts = hashes[at].draining_ts
+    report[row].from_ts = hashes[at].draining_since.ts_us
     report[row].to_ts = point.ts_us
     report[row].held_at_start = hashes[at].held_at_start
     report[row].held_at_end = hashes[at].held
-    report[row].root_ledger = hashes[at].root_ledger
-    report[row].root_entry = hashes[at].root_entry
-    report[row].returned_seq = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_seq
-    report[row].returned_ts = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_ts
+    report[row].root_ledger = hashes[at].root.ledger
+    report[row].root_entry = hashes[at].root.entry
+    report[row].returned_seq = UNKNOWN if hashes[at].away == 1 else hashes[at].returned.seq
+    report[row].returned_ts = UNKNOWN if hashes[at].away == 1 else hashes[at].returned.ts_us
     report[row].ended_by = ended_by
-    report[row].blocked_seq = hashes[at].blocked_seq
-    report[row].blocked_ts = hashes[at].blocked_ts
+    report[row].blocked_seq = hashes[at].blocked.seq
+    report[row].blocked_ts = hashes[at].blocked.ts_us
     report[row].awaited = hashes[at].awaited
     report[row].waited_us = hashes[at].waited_us
 
@@ -82,23 +81,20 @@ def _report_episode(state: State, out: Output, at: int, point: TracePoint, ended
 @compiled
 def _begin_episode(state: State, at: int, point: TracePoint, over_seq: int) -> None:
     hashes, entries = state.hashes, state.entries
-    hashes[at].draining_seq = point.seq
-    hashes[at].draining_ts = point.ts_us
+    set_point(hashes[at].draining_since, point)
     hashes[at].moved_by_seq = over_seq
     hashes[at].held_at_start = hashes[at].held
-    hashes[at].blocked_seq = UNKNOWN
+    hashes[at].blocked.seq = UNKNOWN
     hashes[at].awaited = 0
     hashes[at].waited_us = 0
     # The root of the block is the oldest entry that the holder has not acknowledged (Q9).
-    hashes[at].root_ledger = UNKNOWN
+    hashes[at].root.ledger = UNKNOWN
     slot = hashes[at].first
     while slot >= 0:
         if entries[slot].holder == hashes[at].holder and (
-            hashes[at].root_ledger == UNKNOWN
-            or (entries[slot].ledger, entries[slot].entry) < (hashes[at].root_ledger, hashes[at].root_entry)
+            hashes[at].root.ledger == UNKNOWN or position_of(entries[slot]) < position_of(hashes[at].root)
         ):
-            hashes[at].root_ledger = entries[slot].ledger
-            hashes[at].root_entry = entries[slot].entry
+            set_position(hashes[at].root, entries[slot])
         slot = entries[slot].next
 
 
@@ -119,14 +115,13 @@ def remap(state: State, before: Routing, point: TracePoint, over_seq: int) -> No
             if hashes[at].away == 1:
                 count_waiting(hashes, at, point.ts_us)
                 hashes[at].away = 0
-                hashes[at].returned_seq = point.seq
-                hashes[at].returned_ts = point.ts_us
+                set_point(hashes[at].returned, point)
                 hashes[at].free_ts = point.ts_us
                 begin_wait(state, at, point)
         elif hashes[at].away == 1:
             hashes[at].new_owner = owner
         elif owner_of(before, hashes[at].hash) == holder:
-            if hashes[at].draining_seq == UNKNOWN:
+            if hashes[at].draining_since.seq == UNKNOWN:
                 _begin_episode(state, at, point, over_seq)
                 hashes[at].registered = 0
             hashes[at].registered += 1

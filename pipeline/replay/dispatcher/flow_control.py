@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_MARK_DELETE, BY_REDELIVER, BY_RESET, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, record_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, SETS_COUNT
 
@@ -79,11 +79,9 @@ def _blocked(unacked: int, limit: int, before: int) -> int:
 def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None:
     """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
     entries, consumers, common = state.entries, state.consumers, state.common
-    common[0].last_dispatch_ts = point.ts_us
-    common[0].last_dispatch_seq = point.seq
+    set_point(common[0].last_dispatch, point)
     _note_in_turn(state, slot, consumer, point)
-    consumers[consumer].sent_ledger = entries[slot].ledger
-    consumers[consumer].sent_entry = entries[slot].entry
+    set_position(consumers[consumer].sent, entries[slot])
     consumers[consumer].sent_ts = point.ts_us
     # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
     if common[0].permits_known_by == BY_FLOWS:
@@ -97,12 +95,10 @@ def _note_in_turn(state: State, slot: int, consumer: int, point: TracePoint) -> 
     """Notes how high positions a consumer was sent, and before its last read; call before the dispatch is its last."""
     of, entries = state.consumers, state.entries
     if point.ts_us - of[consumer].sent_ts > ONE_READ_US:
-        of[consumer].former_top_ledger = of[consumer].top_ledger
-        of[consumer].former_top_entry = of[consumer].top_entry
+        of[consumer].former_top = of[consumer].top
         of[consumer].former_sent_ts = of[consumer].sent_ts
-    if (entries[slot].ledger, entries[slot].entry) > (of[consumer].top_ledger, of[consumer].top_entry):
-        of[consumer].top_ledger = entries[slot].ledger
-        of[consumer].top_entry = entries[slot].entry
+    if position_of(entries[slot]) > position_of(of[consumer].top):
+        set_position(of[consumer].top, entries[slot])
 
 
 @compiled

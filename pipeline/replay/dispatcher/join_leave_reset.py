@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unse
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, record_of, set_point
 from dispatch_audit.pipeline.replay.state.state import State, new_state
 from dispatch_audit.pipeline.replay.state.values import CLOSED, LEAVING, NO_RESET, RESET_BEGUN, RESET_ENDED, RESTARTED
 
@@ -28,10 +28,8 @@ def consumer_joined(state: State, consumer: int) -> None:
     if joined["connected"] == 1:
         return
     joined["connected"] = 1
-    joined["joined_ledger"] = common["highest_dispatched_ledger"]
-    joined["joined_entry"] = common["highest_dispatched_entry"]
-    joined["published_at_join_ledger"] = common["last_published_ledger"]
-    joined["published_at_join_entry"] = common["last_published_entry"]
+    joined["dispatched_at_join"] = common["highest_dispatched"]
+    joined["published_at_join"] = common["last_published"]
     common["connected"] += 1
 
 
@@ -56,7 +54,7 @@ def return_all(state: State, out: Output, consumer: int, point: TracePoint, ende
             and entries[slot].ledger >= 0
             and entries[slot].marks & Mark.NACKED != 0
             and entries[slot].sent_to == consumer
-            and entries[slot].since_ts + skew_us >= point.ts_us
+            and entries[slot].since.ts_us + skew_us >= point.ts_us
         ):
             # If the consumer left before its redeliver command took effect, the command does not count (5.8).
             entries[slot].marks |= Mark.COUNT_LOST
@@ -85,8 +83,7 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, s
     if state.common[0].connected == 0:
         rewind(state, point)
         # From here on they wait for a consumer.
-        state.common[0].waiting_since_seq = point.seq
-        state.common[0].waiting_since_ts = point.ts_us
+        set_point(state.common[0].waiting_since, point)
 
 
 @compiled
@@ -103,19 +100,17 @@ def rewind(state: State, point: TracePoint) -> None:
     """Rewinds the cursor to mark-delete: waiting entries are read anew, redelivery counts are lost (3.5, 3.6, 5.8)."""
     entries, common = state.entries, state.common
     common[0].total_vague = 0
-    left_behind = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
-    published = (common[0].last_published_ledger, common[0].last_published_entry)
+    common[0].left_behind = common[0].highest_dispatched
+    left_behind, published = position_of(common[0].left_behind), position_of(common[0].last_published)
     if left_behind[0] != UNKNOWN and published > left_behind:
         # A normal read that was over by then is sent as a replay read is: it may have brought all that was published.
-        left_behind = published
-    common[0].left_behind_ledger, common[0].left_behind_entry = left_behind
-    common[0].rewound_seq = point.seq
-    common[0].rewound_ts = point.ts_us
-    common[0].highest_dispatched_ledger = UNKNOWN
-    common[0].reported_read_ledger = UNKNOWN
+        common[0].left_behind = common[0].last_published
+    set_point(common[0].rewound, point)
+    common[0].highest_dispatched.ledger = UNKNOWN
+    common[0].reported_read.ledger = UNKNOWN
     common[0].in_replay = 0
     for at in range(state.hashes.size):
-        state.hashes[at].top_ledger = UNKNOWN
+        state.hashes[at].top.ledger = UNKNOWN
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
@@ -134,8 +129,7 @@ def reset_begins(state: State, point: TracePoint) -> None:
     """Begins a seek, unload or transfer: from here on the dispatcher and its consumers may be gone."""
     state.common[0].resetting = RESET_BEGUN
     # What waited until here has been reported, and from here on it waits for another dispatcher.
-    state.common[0].waiting_since_seq = point.seq
-    state.common[0].waiting_since_ts = point.ts_us
+    set_point(state.common[0].waiting_since, point)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
             state.consumers[consumer].leaving = LEAVING
@@ -164,7 +158,7 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         stop_waiting(state, slot, point.ts_us)
         expect_end(state, out, slot)
         note_unsent(state, out, slot)
-        entries[slot].sent_seq = UNKNOWN
+        entries[slot].sent_at.seq = UNKNOWN
         state.checks.evidence_seq[slot] = UNKNOWN
         entries[slot].words_at = UNKNOWN
         if entries[slot].marks & (Mark.ACKED | Mark.PASSED | Mark.IN_TRANSACTION) == Mark.ACKED:
@@ -174,10 +168,9 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
     rewind(state, point)
     _note_deleted(state)
     # What the former dispatcher has read is lost with it.
-    state.common[0].left_behind_ledger = UNKNOWN
-    state.common[0].published_at_reset_ledger = state.common[0].last_published_ledger
-    state.common[0].published_at_reset_entry = state.common[0].last_published_entry
-    state.common[0].mark_delete_ledger = UNKNOWN
+    state.common[0].left_behind.ledger = UNKNOWN
+    state.common[0].published_at_reset = state.common[0].last_published
+    state.common[0].mark_delete.ledger = UNKNOWN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:
             state.consumers[consumer].leaving = CLOSED
@@ -187,10 +180,8 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
 def _note_deleted(state: State) -> None:
     """Remembers mark-delete as it was: what is sent again from below it had been acknowledged or skipped."""
     common = state.common
-    deleted = (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-    if deleted > (common[0].deleted_before_ledger, common[0].deleted_before_entry):
-        common[0].deleted_before_ledger = deleted[0]
-        common[0].deleted_before_entry = deleted[1]
+    if position_of(common[0].mark_delete) > position_of(common[0].deleted_before):
+        common[0].deleted_before = common[0].mark_delete
 
 
 @compiled
@@ -225,7 +216,7 @@ def without_entries(state: State) -> State:
 def close(state: State, out: Output, point: TracePoint) -> None:
     """Reports open episodes and dispatches without an end at the end of the trace."""
     for at in range(state.hashes.size):
-        if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
+        if state.hashes[at].hash >= 0 and state.hashes[at].draining_since.seq != UNKNOWN:
             end_episode(state, out, at, point, STILL_OPEN)
     for slot in range(state.entries.size):
         count_never_sent(state, slot)

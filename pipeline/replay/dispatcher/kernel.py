@@ -92,7 +92,7 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
 def _note_dropped(state: State, out: Output, point: TracePoint, policy: Policy) -> None:
     """Notes what consumers may be sent from which mark-delete has just taken entries; a snapshot may show less (E6)."""
     for consumer in range(state.consumers.size):
-        if state.consumers[consumer].connected == 1 and state.consumers[consumer].gave_up_seq == point.seq:
+        if state.consumers[consumer].connected == 1 and state.consumers[consumer].gave_up_at.seq == point.seq:
             note_capacity(state, out, consumer, point, BY_MARK_DELETE, policy.report_min_us)
 
 

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, e
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset, withdraw
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_position
 from dispatch_audit.pipeline.replay.state.state import State
 
 
@@ -48,18 +48,16 @@ def note_position(state: State, ledger: int, entry: int) -> None:
 def put_floor(state: State, ledger: int, entry: int) -> None:
     """Sets mark-delete right before the first position seen; entries below it are unknown."""
     common = state.common
-    common[0].mark_delete_ledger = ledger
-    common[0].mark_delete_entry = entry - 1
-    common[0].floor_ledger = ledger
-    common[0].floor_entry = entry - 1
+    set_position(common[0].mark_delete, EntryPosition(ledger, entry - 1))
+    common[0].floor = common[0].mark_delete
 
 
 @compiled
 def _is_before_all(state: State, ledger: int, entry: int) -> bool:
     """Whether a position is before the first one seen, and mark-delete has not moved: rows of publishes may be late."""
     common = state.common
-    floor = (common[0].floor_ledger, common[0].floor_entry)
-    return (ledger, entry) <= floor and floor == (common[0].mark_delete_ledger, common[0].mark_delete_entry)
+    floor = position_of(common[0].floor)
+    return (ledger, entry) <= floor and floor == position_of(common[0].mark_delete)
 
 
 @compiled
@@ -69,7 +67,7 @@ def new_entry(state: State, events: Events, i: int) -> int:
     note_position(state, ledger, entry)
     # After a reset consumers acknowledge entries that they got before it, at any position.
     acknowledged = events.code[i] in (Code.ACK_START, Code.ACK_END) and was_reset(state)
-    first = state.common[0].mark_delete_ledger == UNKNOWN and not acknowledged
+    first = state.common[0].mark_delete.ledger == UNKNOWN and not acknowledged
     published = events.code[i] in (Code.PUBLISH, Code.PUBLISH_DELAYED)
     if first or (published and _is_before_all(state, ledger, entry)):
         put_floor(state, ledger, entry)
@@ -79,15 +77,10 @@ def new_entry(state: State, events: Events, i: int) -> int:
 @compiled
 def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
     """Whether mark-delete jumped over a position without a slot so lately that a read in flight may still send it."""
-    common = state.common
+    common, at = state.common, (ledger, entry)
     if common[0].jumped_ts == UNKNOWN or ts > common[0].jumped_ts + READ_US:
         return False
-    at = (ledger, entry)
-    return (
-        (common[0].jumped_from_ledger, common[0].jumped_from_entry)
-        < at
-        <= (common[0].jumped_to_ledger, common[0].jumped_to_entry)
-    )
+    return position_of(common[0].jumped_from) < at <= position_of(common[0].jumped_to)
 
 
 @compiled
@@ -101,11 +94,11 @@ def advance(state: State, out: Output, point: TracePoint, releases: bool) -> Non
     if common[0].sampled == 1:
         return
     while True:
-        slot = entry_at(state, common[0].mark_delete_ledger, common[0].mark_delete_entry + 1)
+        slot = entry_at(state, common[0].mark_delete.ledger, common[0].mark_delete.entry + 1)
         if slot >= 0:
             if state.entries[slot].marks & Mark.ACKED == 0:
                 return
-            common[0].mark_delete_entry += 1
+            common[0].mark_delete.entry += 1
             if releases and state.entries[slot].holder >= 0:
                 remove_pending(state, out, slot, point, BY_MARK_DELETE)
             free_entry(state, slot)
@@ -117,11 +110,11 @@ def advance(state: State, out: Output, point: TracePoint, releases: bool) -> Non
 def _cross_ledger(state: State) -> bool:
     common = state.common
     for at in range(common[0].ledgers - 1):
-        if state.ledger_ids[at] == common[0].mark_delete_ledger:
-            if common[0].mark_delete_entry < state.ledger_ends[at]:
+        if state.ledger_ids[at] == common[0].mark_delete.ledger:
+            if common[0].mark_delete.entry < state.ledger_ends[at]:
                 return False
-            common[0].mark_delete_ledger = state.ledger_ids[at + 1]
-            common[0].mark_delete_entry = -1
+            common[0].mark_delete.ledger = state.ledger_ids[at + 1]
+            common[0].mark_delete.entry = -1
             return True
     return False
 
@@ -149,7 +142,7 @@ def _is_never_sent(state: State, slot: int) -> bool:
         entry.marks & Mark.WAITING != 0
         and entry.marks & unknown == 0
         and entry.times_sent == 0
-        and entry.since_seq >= common[0].first_join_seq
+        and entry.since.seq >= common[0].first_join_seq
     )
 
 
@@ -157,22 +150,19 @@ def _is_never_sent(state: State, slot: int) -> bool:
 def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, releases: bool) -> None:
     """Moves mark-delete to the broker's own position if that is higher, or if it was a guess."""
     common, entries = state.common, state.entries
-    lower = (ledger, entry) < (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-    if common[0].mark_delete_ledger == UNKNOWN or (lower and mark_delete_is_guessed(state)):
+    lower = (ledger, entry) < position_of(common[0].mark_delete)
+    if common[0].mark_delete.ledger == UNKNOWN or (lower and mark_delete_is_guessed(state)):
         put_floor(state, ledger, entry + 1)
         return
-    if (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry):
+    if (ledger, entry) <= position_of(common[0].mark_delete):
         return
     if common[0].jumped_ts == UNKNOWN or point.ts_us > common[0].jumped_ts + READ_US:
-        common[0].jumped_from_ledger = common[0].mark_delete_ledger
-        common[0].jumped_from_entry = common[0].mark_delete_entry
-    common[0].jumped_to_ledger = ledger
-    common[0].jumped_to_entry = entry
+        common[0].jumped_from = common[0].mark_delete
+    set_position(common[0].jumped_to, EntryPosition(ledger, entry))
     common[0].jumped_ts = point.ts_us
-    common[0].mark_delete_ledger = ledger
-    common[0].mark_delete_entry = entry
+    set_position(common[0].mark_delete, EntryPosition(ledger, entry))
     for slot in range(entries.size):
-        if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
+        if entries[slot].ledger >= 0 and position_of(entries[slot]) <= (ledger, entry):
             waited = entries[slot].marks & Mark.WAITING != 0
             if _is_never_sent(state, slot):
                 entries[slot].marks |= Mark.NEVER_SENT
@@ -181,8 +171,8 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
             stop_waiting(state, slot, point.ts_us)
             # The trace has no acknowledgement of a pending entry. It stays pending unless mark-delete was moved over it
             # (E6). What a read in flight sent after that is below mark-delete and pending.
-            dropped = entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and entries[slot].sent_ts < common[0].skip_begun_ts
-            if entries[slot].holder >= 0 and dropped:
+            dropped = entries[slot].sent_at.ts_us < common[0].skip_begun_ts
+            if entries[slot].holder >= 0 and dropped and entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
                 remove_pending(state, out, slot, point, BY_MARK_DELETE)
             if entries[slot].holder < 0:
                 if waited:

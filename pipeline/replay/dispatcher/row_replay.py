@@ -30,7 +30,6 @@ from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import State, common_of, new_state
 from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
-from dispatch_audit.pipeline.replay.traffic.kept_in_state import of_consumers
 
 _P = ParamSpec("_P")
 
@@ -213,7 +212,7 @@ class RowReplay:
     def draining(self) -> set[tuple[int, int]]:
         """The holder's index and the hash of each draining episode that is open, or ended and was not forgotten."""
         hashes, over = self._state.hashes, self.collector.episodes
-        draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
+        draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_since.seq != UNKNOWN)]
         holders = [*draining_hashes.holder.tolist(), *over.holder.tolist()]
         return set(zip(holders, [*draining_hashes.hash.tolist(), *over.hash.tolist()], strict=True))
 
@@ -225,7 +224,7 @@ class RowReplay:
     @property
     def counts(self) -> dict[int, tuple[int, int]]:
         """By consumer, the number of entries dispatched to it, and of pending entries that it acknowledged."""
-        of_each = of_consumers(self._state, "dispatched", "acked")
+        of_each = self._state.consumers.view(np.ndarray)[["dispatched", "acked"]].tolist()
         return dict(zip(self.consumers.numbers, of_each[: len(self.consumers)], strict=True))
 
     @property

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import drop
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, position_of
 from dispatch_audit.pipeline.replay.state.state import State
 
 # How a sweep finds a hash: without an entry (0), with such as are kept for a read in flight, or with open ones.
@@ -42,9 +42,9 @@ def _sweep_entries(state: State, before_us: int) -> None:
             ledger >= 0
             and entries[slot].holder < 0
             and entries[slot].marks & Mark.WAITING == 0
-            and (entries[slot].marks & Mark.ACKED != 0 or common[0].mark_delete_ledger > ledger)
-            and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-            and max(entries[slot].sent_ts, entries[slot].acked_ts) < before_us
+            and (entries[slot].marks & Mark.ACKED != 0 or common[0].mark_delete.ledger > ledger)
+            and (ledger, entry) <= position_of(common[0].mark_delete)
+            and max(entries[slot].sent_at.ts_us, entries[slot].acked_ts) < before_us
         ):
             count_never_sent(state, slot)
             free_slot(state, slot)
@@ -63,9 +63,9 @@ def _sweep_hashes(state: State, out: Output, from_us: int, report_min_us: int, u
         at = entries[slot].hash_at
         if entries[slot].ledger >= 0 and at >= 0:
             used[at] = max(used[at], _KEPT if is_kept_for_a_read(state, slot) else _OPEN)
-    deleted = (common[0].mark_delete_ledger, common[0].mark_delete_entry)
+    deleted = position_of(common[0].mark_delete)
     for at in range(hashes.size):
-        if hashes[at].hash < 0 or used[at] == _OPEN or (hashes[at].top_ledger, hashes[at].top_entry) > deleted:
+        if hashes[at].hash < 0 or used[at] == _OPEN or position_of(hashes[at].top) > deleted:
             continue
         if may_go_on(state, at, from_us, report_min_us):
             continue

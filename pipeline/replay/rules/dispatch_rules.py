@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.state.index.waiting_queues import older_wait
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
-from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.records import NOBODY, position_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 from dispatch_audit.pipeline.replay.state.state import COUNTED_DISPATCHES, FIRST_DELIVERIES, LIMITED_DISPATCHES
 from dispatch_audit.pipeline.replay.state.values import LEAVING, NO_RESET
@@ -125,7 +125,7 @@ def _certainly_held(state: Seen, slot: int, before_us: int) -> bool:
         holder >= 0
         and state.consumers[holder].leaving == 0
         and entries[slot].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0
-        and entries[slot].sent_ts <= before_us
+        and entries[slot].sent_at.ts_us <= before_us
     )
 
 
@@ -203,7 +203,7 @@ def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -
     In both cases the dispatched entry passes it: the leaver still holds the older entry, or that waits again (3.6).
     """
     hashes, entries = state.hashes, state.entries
-    position = (entries[slot].ledger, entries[slot].entry)
+    position = position_of(entries[slot])
     at = sent.hash_at
     holder = hashes[at].holder
     if hashes[at].held_elsewhere == 0 and (holder < 0 or state.consumers[holder].leaving != LEAVING):
@@ -212,8 +212,8 @@ def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -
     while other >= 0:
         holder = entries[other].holder
         leaves = holder != sent.consumer and state.consumers[holder].leaving == LEAVING
-        certain = entries[other].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0 and entries[other].sent_ts <= before_us
-        if leaves and certain and (entries[other].ledger, entries[other].entry) < position:
+        certain = entries[other].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0
+        if leaves and certain and entries[other].sent_at.ts_us <= before_us and position_of(entries[other]) < position:
             return int(other)
         other = entries[other].next
     return NOBODY
@@ -245,14 +245,14 @@ def check_first_delivery(state: Seen, out: Output, slot: int, sent: Dispatch, be
     if not is_first_delivery(state.entries[slot].marks):
         return
     hashes, at = state.hashes, sent.hash_at
-    if (sent.ledger, sent.entry) > (hashes[at].top_ledger, hashes[at].top_entry) or hashes[at].top_ts > before_us:
+    if position_of(sent) > position_of(hashes[at].top) or hashes[at].top_at.ts_us > before_us:
         return
     row = report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
     out.findings[row].other_consumer = hashes[at].top_consumer
-    out.findings[row].other_seq = hashes[at].top_seq
-    out.findings[row].other_ts = hashes[at].top_ts
-    out.findings[row].other_ledger = hashes[at].top_ledger
-    out.findings[row].other_entry = hashes[at].top_entry
+    out.findings[row].other_seq = hashes[at].top_at.seq
+    out.findings[row].other_ts = hashes[at].top_at.ts_us
+    out.findings[row].other_ledger = hashes[at].top.ledger
+    out.findings[row].other_entry = hashes[at].top.entry
     out.findings[row].other_key_id = hashes[at].top_key_id
 
 

@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import FINDINGS, NOTHING_KNOWN, Output
+from dispatch_audit.pipeline.replay.state.records import position_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
 
 
@@ -48,18 +49,17 @@ def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> in
     found[row].key_id = sent.key_id
     found[row].draining = of_hash.away
     found[row].marks = of_entry.marks
-    found[row].since_seq = of_entry.since_seq
-    found[row].since_ts = of_entry.since_ts
+    found[row].since_seq = of_entry.since.seq
+    found[row].since_ts = of_entry.since.ts_us
     if of_hash.waiting > 0:
-        found[row].hash_since_seq = of_hash.waiting_since_seq
-        found[row].hash_since_ts = of_hash.waiting_since_ts
+        found[row].hash_since_seq = of_hash.waiting_since.seq
+        found[row].hash_since_ts = of_hash.waiting_since.ts_us
     found[row].sent_before_to = of_entry.sent_to
-    found[row].sent_before_seq = of_entry.sent_seq
+    found[row].sent_before_seq = of_entry.sent_at.seq
     if of_entry.marks & Mark.READ != 0:
         found[row].read_ts = of_entry.read_ts
     common = state.common
-    reported = common[0].reported_read_ledger, common[0].reported_read_entry
-    found[row].reported_read = (sent.ledger, sent.entry) < reported
+    found[row].reported_read = position_of(sent) < position_of(common[0].reported_read)
     found[row].receiver_sent_ts = state.consumers[sent.consumer].sent_ts
     found[row].left_sent_seq = of_hash.left_sent_seq
     return row
@@ -72,15 +72,15 @@ def report_against(state: SeenByRules, out: Output, rule: int, slot: int, sent: 
     found, entries = out.findings, state.entries
     state.checks.evidence_seq[other] = sent.seq
     found[row].other_consumer = entries[other].sent_to
-    found[row].other_seq = entries[other].sent_seq
+    found[row].other_seq = entries[other].sent_at.seq
     found[row].other_ledger = entries[other].ledger
     found[row].other_entry = entries[other].entry
     found[row].other_key_id = entries[other].key_id
     found[row].other_marks = entries[other].marks
-    found[row].other_since_seq = entries[other].since_seq
-    found[row].other_since_ts = entries[other].since_ts
-    found[row].other_ts = entries[other].sent_ts
-    found[row].other_due_ts = entries[other].due_ts
+    found[row].other_since_seq = entries[other].since.seq
+    found[row].other_since_ts = entries[other].since.ts_us
+    found[row].other_ts = entries[other].sent_at.ts_us
+    found[row].other_due_ts = entries[other].due.ts_us
     return row
 
 

@@ -6,7 +6,7 @@ from dispatch_audit.pipeline.replay.rules.limits_contradicted import FAR, count_
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
 from dispatch_audit.pipeline.replay.state.values import CLAIM_STANDS
 
@@ -67,8 +67,8 @@ def _was_unread(state: Seen, slot: int, sent: Dispatch) -> bool:
     seen = state.limits.common
     if state.entries[slot].marks & (Mark.SENT | Mark.RETURNED) != 0:
         return False
-    unread = (seen[0].unread_ledger, seen[0].unread_entry)
-    if seen[0].unread_ledger != UNKNOWN and (sent.ledger, sent.entry) >= unread:
+    unread = position_of(seen[0].unread)
+    if seen[0].unread.ledger != UNKNOWN and position_of(sent) >= unread:
         return True
     return _published_after(state, slot, seen[0].full_since_ts)
 
@@ -77,7 +77,7 @@ def _was_unread(state: Seen, slot: int, sent: Dispatch) -> bool:
 def _published_after(state: Seen, slot: int, ts: int) -> bool:
     """Whether an entry that was never sent was certainly published after a time."""
     published = state.entries[slot].marks & (Mark.WAITING | Mark.UNPUBLISHED) == Mark.WAITING
-    return bool(published and state.entries[slot].since_ts > ts + state.common[0].publish_skew_us)
+    return bool(published and state.entries[slot].since.ts_us > ts + state.common[0].publish_skew_us)
 
 
 @compiled
@@ -108,6 +108,6 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         seen[0].read_when_full = 0
         seen[0].read_full_ts = 0
         seen[0].passing = 0
-        seen[0].unread_ledger = UNKNOWN
+        seen[0].unread.ledger = UNKNOWN
     elif not full and seen[0].full_since_ts > 0:
         seen[0].full_since_ts = 0

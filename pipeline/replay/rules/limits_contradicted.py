@@ -9,6 +9,7 @@ from typing import Final
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, Output
+from dispatch_audit.pipeline.replay.state.records import set_point
 from dispatch_audit.pipeline.replay.state.seen import SeenByLimits
 from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED
 
@@ -36,7 +37,6 @@ def weigh(state: SeenByLimits, out: Output, limited: int, sent: Dispatch, far: b
     claims = state.limits.claims
     if claims[limited].passes >= PASSES_MIN or far:
         claims[limited].claim = CLAIM_CONTRADICTED
-        claims[limited].contradicted_seq = sent.seq
-        claims[limited].contradicted_ts = sent.ts_us
+        set_point(claims[limited].contradicted, sent)
         if out.stop[0] == 0:
             out.stop[0] = CONTRADICTED

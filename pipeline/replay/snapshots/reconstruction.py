@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import are_before
+from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
@@ -82,11 +82,11 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
         # The dispatcher may already be gone.
         certain[:] = False
     if snapshot.mark_delete is not None:
-        certain &= ~are_before(state, used, (snapshot.mark_delete[0], snapshot.mark_delete[1] + 1))
+        certain &= are_after(state, used, snapshot.mark_delete)
     # An acknowledged entry keeps the consumer to which it was sent, if it was sent (5.1).
     unsettled = marks & Mark.SETTLING != 0
     returned = np.flatnonzero(marks & Mark.NACKED != 0)
-    unsettled[returned] |= entries["since_ts"][used[returned]] >= returned_us
+    unsettled[returned] |= entries["since"]["ts_us"][used[returned]] >= returned_us
     possible = held | (unsettled & (sent_to >= 0))
     at = np.where(held, holder, sent_to)
     size, unacked = len(state.consumers), entries["unacked"][used]
@@ -95,8 +95,7 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
     if releases_at_read:
         # An entry that a read in flight sent again after its acknowledgement is released, but its consumer keeps the
         # count (4.2).
-        after_mark_delete = common["mark_delete_ledger"], common["mark_delete_entry"] + 1
-        certain &= ~are_before(state, used, after_mark_delete)
+        certain &= are_after(state, used, common["mark_delete"].item())
     draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
     return Reconstruction(
         dict(enumerate(map(Estimate, least, most))),
@@ -107,7 +106,7 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
             releases_at_read
             and common["skip_begun_ts"] != UNKNOWN
             # Until then a read that was in flight may have sent entries.
-            and common["last_dispatch_ts"] <= common["skip_begun_ts"] + READ_US
+            and common["last_dispatch"]["ts_us"] <= common["skip_begun_ts"] + READ_US
         ),
     )
 
@@ -120,7 +119,7 @@ def _by_hash(
     pending: dict[tuple[int, int], Estimate] = {}
     candidates = np.flatnonzero(possible & (places >= 0))
     hash_at = places[candidates]
-    away = (hashes["draining_seq"][hash_at] != UNKNOWN) & (hashes["hash"][hash_at] != UNKNOWN)
+    away = (hashes["draining_since"]["seq"][hash_at] != UNKNOWN) & (hashes["hash"][hash_at] != UNKNOWN)
     # Only draining hashes and uncertain entries can differ from the broker's list, and both are few.
     listed = np.flatnonzero(away | ~certain[candidates])
     if not listed.size:

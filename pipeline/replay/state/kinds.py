@@ -1,6 +1,14 @@
 """The records of the dispatcher's state: an entry, a hash, a consumer, and the subscription as a whole."""
 
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, RecordKind
+from dispatch_audit.pipeline.replay.state.records import (
+    BEGINNING,
+    FIRST,
+    NO_POINT,
+    NOBODY,
+    NOWHERE,
+    UNKNOWN,
+    RecordKind,
+)
 from dispatch_audit.pipeline.replay.state.values import DELAYS_ON, UNLOOKED
 
 # One open entry. `next` and `previous` chain the pending entries of a hash in the order of their dispatches, and the
@@ -11,15 +19,12 @@ ENTRY = RecordKind(
         "ledger": UNKNOWN,  # UNKNOWN: the slot is free
         "entry": UNKNOWN,
         "key_id": UNKNOWN,
-        "sent_seq": UNKNOWN,
         "before_seq": UNKNOWN,  # the dispatch before the last one, while it has no end; UNKNOWN: none
-        "sent_ts": UNKNOWN,  # microseconds
+        "sent_at": NO_POINT,  # its last dispatch
         "acked_ts": UNKNOWN,  # when it became ACKED_WHILE_QUEUED
-        "since_seq": UNKNOWN,  # when it last began to wait: published or returned
-        "since_ts": UNKNOWN,
+        "since": NO_POINT,  # when it last began to wait: published or returned
         "read_ts": UNKNOWN,  # since when it is READ
-        "due_ts": UNKNOWN,  # by when the broker must deliver it, if it is DELAYED; UNKNOWN: no row says
-        "due_seq": UNKNOWN,  # the last row before that, once it is DUE
+        "due": NO_POINT,  # by when the broker must deliver it, if it is DELAYED; the row: once it is DUE
         "named_ts": UNKNOWN,  # when a redeliver row of a consumer that did not hold it named it
     },
     narrow={
@@ -50,23 +55,16 @@ HASH = RecordKind(
     {
         "hash": UNKNOWN,  # UNKNOWN: the slot is free
         "became_ready": 0,  # how often an entry began to be `ready`
-        "waiting_since_seq": UNKNOWN,  # since when at least one entry of it has waited all the time, if any waits
-        "waiting_since_ts": UNKNOWN,
-        "top_ledger": UNKNOWN,  # the highest first delivery
-        "top_entry": UNKNOWN,
-        "top_seq": UNKNOWN,
-        "top_ts": UNKNOWN,
+        "waiting_since": NO_POINT,  # since when at least one entry of it has waited all the time, if any waits
+        "top": NOWHERE,  # the highest first delivery
+        "top_at": NO_POINT,  # that dispatch
         "top_key_id": UNKNOWN,
         "waiting_messages": 0,
-        "draining_seq": UNKNOWN,
-        "draining_ts": UNKNOWN,
+        "draining_since": NO_POINT,
         "moved_by_seq": UNKNOWN,  # in front of it the change that began the episode has certainly taken effect
-        "root_ledger": UNKNOWN,
-        "root_entry": UNKNOWN,
-        "returned_seq": UNKNOWN,
-        "returned_ts": UNKNOWN,
-        "blocked_seq": UNKNOWN,  # since when an entry waited in the episode; UNKNOWN: none has
-        "blocked_ts": UNKNOWN,
+        "root": NOWHERE,
+        "returned": NO_POINT,
+        "blocked": NO_POINT,  # since when an entry waited in the episode; UNKNOWN: none has
         "awaited": 0,  # how often an entry began to wait in the episode; once more after a return
         "registered": 0,  # how often the broker began to count its pending entries as draining, at one holder
         "left_sent_seq": UNKNOWN,  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
@@ -117,25 +115,18 @@ CONSUMER = RecordKind(
         "dispatched": 0,
         "acked": 0,
         "uncounted": 0,  # the broker may count so many more, skipped while held or sent twice (E6, F10)
-        "joined_ledger": 0,  # the highest position dispatched when it joined; UNKNOWN: none was
-        "joined_entry": 0,
-        "published_at_join_ledger": 0,  # the highest position published when it joined; UNKNOWN: none was
-        "published_at_join_entry": 0,
+        "dispatched_at_join": FIRST,  # the highest position dispatched when it joined; UNKNOWN: none was
+        "published_at_join": FIRST,  # the highest position published when it joined; UNKNOWN: none was
         "unblocked_ts": 0,  # when it was last unblocked
-        "sent_ledger": 0,  # its last dispatch
-        "sent_entry": 0,
+        "sent": FIRST,  # its last dispatch
         "sent_ts": 0,
-        "top_ledger": 0,  # the highest position that it was sent
-        "top_entry": 0,
-        "former_top_ledger": 0,  # the highest before its last read, and the last dispatch before that
-        "former_top_entry": 0,
+        "top": FIRST,  # the highest position that it was sent
+        "former_top": FIRST,  # the highest before its last read, and the last dispatch before that
         "former_sent_ts": 0,
         "named_seq": 0,  # the last row, or snapshot, that shows it connected
-        "gave_up_seq": 0,  # the last row that took entries from it: an acknowledgement, a redeliver, ...
-        "gave_up_ts": 0,
+        "gave_up_at": BEGINNING,  # the last row that took entries from it: an acknowledgement, a redeliver, ...
         "gave_up": 0,  # how many this row took
-        "gave_up_ledger": 0,  # the oldest of them
-        "gave_up_entry": 0,
+        "gave_up_first": FIRST,  # the oldest of them
         "longest_us": 0,  # the longest time for which it held an entry that it acknowledged
         "acked_sent_seq": UNKNOWN,  # the latest dispatch of an entry that it acknowledged
     },
@@ -150,28 +141,21 @@ COMMON = RecordKind(
         "free_hashes": 0,
         "words_used": 0,
         "ledgers": 0,
-        "first_published_ledger": UNKNOWN,  # the lowest position whose publish was seen; UNKNOWN: none since a gap
-        "first_published_entry": 0,
-        "mark_delete_ledger": UNKNOWN,  # as the acknowledgements show it; UNKNOWN before the first position
-        "mark_delete_entry": 0,
-        "floor_ledger": 0,  # the first mark-delete: acknowledgements at or below may be missing in the trace
-        "floor_entry": 0,
+        "first_published": NOWHERE,  # the lowest position whose publish was seen; UNKNOWN: none since a gap
+        "mark_delete": NOWHERE,  # as the acknowledgements show it; UNKNOWN before the first position
+        "floor": FIRST,  # the first mark-delete: acknowledgements at or below may be missing in the trace
         "in_replay": 0,  # waiting entries that were read, as dispatches show: at least so many are in replay
         "waiting": 0,  # entries that wait to be sent and are not delayed
-        "waiting_since_seq": 0,  # since when there have been such entries
-        "waiting_since_ts": 0,
+        "waiting_since": BEGINNING,  # since when there have been such entries
         "permits_known_by": 0,  # the trace shows permits, by flow rows or snapshots
         "next_due_ts": UNKNOWN,  # when delayed entries are looked at next; UNKNOWN: none waits
         "full": 0,  # reached `subscription_max`, and not yet back at half of it
         "total_vague": 0,  # the broker's own count may be lower: a holder left, or another one acknowledged
         "unacked": 0,
         "blocked_on_unacked": 0,  # reached `unacked_limit`, and not yet back at half of it (4.14)
-        "deleted_before_ledger": UNKNOWN,  # the highest mark-delete before a reset
-        "deleted_before_entry": UNKNOWN,
-        "jumped_from_ledger": 0,  # the last jump of mark-delete, which may pass unacknowledged entries
-        "jumped_from_entry": 0,
-        "jumped_to_ledger": 0,  # the end of that jump
-        "jumped_to_entry": 0,
+        "deleted_before": NOWHERE,  # the highest mark-delete before a reset
+        "jumped_from": FIRST,  # the last jump of mark-delete, which may pass unacknowledged entries
+        "jumped_to": FIRST,  # the end of that jump
         "jumped_ts": UNKNOWN,  # when mark-delete last jumped; UNKNOWN: it never did
         "shown_ts": UNKNOWN,  # when a snapshot last showed mark-delete; UNKNOWN: none has
         "written_late_since_ts": 0,  # the last dispatch whose end took as long as a stall,
@@ -183,19 +167,14 @@ COMMON = RecordKind(
         "resetting": 0,  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
         "acks_seen": 0,  # the trace has a row of an acknowledgement
         "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
-        "highest_dispatched_ledger": UNKNOWN,  # since the last restart; UNKNOWN before the first
-        "highest_dispatched_entry": 0,
-        "left_behind_ledger": UNKNOWN,  # the highest position that was read before the last rewind, or may have been
-        "left_behind_entry": 0,
-        "rewound_seq": UNKNOWN,  # the row at which the cursor was rewound last
-        "rewound_ts": UNKNOWN,
-        "reported_read_ledger": UNKNOWN,  # the read position of the last snapshot since then; UNKNOWN: none says it
-        "reported_read_entry": 0,
+        "highest_dispatched": NOWHERE,  # since the last restart; UNKNOWN before the first
+        "left_behind": NOWHERE,  # the highest position that was read before the last rewind, or may have been
+        "rewound": NO_POINT,  # the row at which the cursor was rewound last
+        "reported_read": NOWHERE,  # the read position of the last snapshot since then; UNKNOWN: none says it
         "ack_sets": 0,  # what ack sets do: SETS_IGNORED, SETS_DELETE, SETS_COUNT
         "sampled": 0,  # rows have some of the hashes only, so an entry that is not here may be of another one
         "released_unseen": 0,  # of such rows: mark-delete may have released entries that were acknowledged piecewise
-        "last_dispatch_seq": 0,  # the last dispatch
-        "last_dispatch_ts": 0,
+        "last_dispatch": BEGINNING,  # the last dispatch
         "last_seq": 0,  # the last row of the stretch before
         "look_ahead_limit": 0,  # entries in replay; 0: none
         "unacked_max": 0,  # messages that a consumer holds at most, certainly; 0: no limit, or not known
@@ -206,20 +185,16 @@ COMMON = RecordKind(
         "publish_skew_us": 0,  # how much later than its entry the row of a publish may come
         "consumer_said": 0,  # a row says the limit of unacknowledged messages of a consumer
         "subscription_said": 0,  # and that of the subscription
-        "last_published_ledger": UNKNOWN,
-        "last_published_entry": 0,
-        "published_at_reset_ledger": UNKNOWN,  # at the last seek, unload or transfer; UNKNOWN: there was none
-        "published_at_reset_entry": 0,
+        "last_published": NOWHERE,
+        "published_at_reset": NOWHERE,  # at the last seek, unload or transfer; UNKNOWN: there was none
         "without_publish": 0,  # entries that are UNPUBLISHED, or were until they were forgotten
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held
         "skip_until_ts": UNKNOWN,  # entries that were published up to then may have been skipped
         "first_join_seq": UNKNOWN,  # when the first consumer joined: before it the subscription may not have been there
         "never_sent": 0,  # entries that mark-delete passed, sent to nobody and acknowledged by no consumer
-        "never_sent_ledger": UNKNOWN,  # the first of them
-        "never_sent_entry": 0,
-        "never_sent_seq": 0,  # since when it had waited
-        "never_sent_ts": 0,
+        "never_sent_first": NOWHERE,  # the first of them
+        "never_sent_since": BEGINNING,  # since when it had waited
         "never_sent_key": UNKNOWN,  # the key of all of them; UNKNOWN: they have several
         "delays": DELAYS_ON,  # whether the broker heeds delayed delivery: DELAYS_ON, ...
         "delays_in_doubt": 0,  # a delayed entry was published while trace.json alone said that they are off

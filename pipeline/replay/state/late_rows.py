@@ -11,7 +11,7 @@ depend on one of them are dropped (TRACE_FORMAT, "Phases").
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_position
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import State
 
@@ -26,23 +26,21 @@ def was_reset(state: Seen) -> bool:
 def note_published(state: State, ledger: int, entry: int) -> None:
     """Notes that the trace has the publish of a position."""
     common = state.common
-    first = (common[0].first_published_ledger, common[0].first_published_entry)
-    if common[0].first_published_ledger == UNKNOWN or (ledger, entry) < first:
-        common[0].first_published_ledger = ledger
-        common[0].first_published_entry = entry
-    if (ledger, entry) > (common[0].last_published_ledger, common[0].last_published_entry):
-        common[0].last_published_ledger = ledger
-        common[0].last_published_entry = entry
+    first = position_of(common[0].first_published)
+    if common[0].first_published.ledger == UNKNOWN or (ledger, entry) < first:
+        set_position(common[0].first_published, EntryPosition(ledger, entry))
+    if (ledger, entry) > position_of(common[0].last_published):
+        set_position(common[0].last_published, EntryPosition(ledger, entry))
 
 
 @compiled
 def note_without_publish(state: State, slot: int) -> None:
     """Counts a new entry that another row than its publish names first."""
     entries, common = state.entries, state.common
-    at = (entries[slot].ledger, entries[slot].entry)
-    first = (common[0].first_published_ledger, common[0].first_published_entry)
-    last = (common[0].last_published_ledger, common[0].last_published_entry)
-    if common[0].first_published_ledger == UNKNOWN or at < first or at > last:
+    at = position_of(entries[slot])
+    first = position_of(common[0].first_published)
+    last = position_of(common[0].last_published)
+    if common[0].first_published.ledger == UNKNOWN or at < first or at > last:
         entries[slot].marks |= Mark.UNPUBLISHED
         common[0].without_publish += 1
 
@@ -62,10 +60,10 @@ def expect_end(state: State, out: Output, slot: int) -> None:
     note_unsent(state, out, slot)
     if (
         state.common[0].starts_seen == 1
-        and entries[slot].sent_seq != UNKNOWN
+        and entries[slot].sent_at.seq != UNKNOWN
         and entries[slot].marks & Mark.DISPATCH_CONFIRMED == 0
     ):
-        entries[slot].before_seq = entries[slot].sent_seq
+        entries[slot].before_seq = entries[slot].sent_at.seq
         entries[slot].before_to = entries[slot].sent_to
 
 
@@ -79,8 +77,8 @@ def see_end(state: State, slot: int, consumer: int, ts_us: int, late_us: int) ->
     if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
         entries[slot].before_seq = UNKNOWN
     elif entries[slot].sent_to == consumer:
-        if entries[slot].marks & Mark.DISPATCH_CONFIRMED == 0 and ts_us - entries[slot].sent_ts >= late_us:
-            common[0].written_late_since_ts = entries[slot].sent_ts
+        if entries[slot].marks & Mark.DISPATCH_CONFIRMED == 0 and ts_us - entries[slot].sent_at.ts_us >= late_us:
+            common[0].written_late_since_ts = entries[slot].sent_at.ts_us
             common[0].written_late_ts = ts_us
             common[0].written_late_to = consumer
         entries[slot].marks |= Mark.DISPATCH_CONFIRMED
@@ -103,10 +101,9 @@ def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> N
     reported.
     """
     entries = state.entries
-    if state.checks.evidence_seq[slot] > entries[slot].sent_seq:
+    if state.checks.evidence_seq[slot] > entries[slot].sent_at.seq:
         row = out.filled[WITHDRAWN]
-        out.withdrawn[row].ledger = entries[slot].ledger
-        out.withdrawn[row].entry = entries[slot].entry
+        set_position(out.withdrawn[row], entries[slot])
         out.withdrawn[row].since_ts = since_us
         out.withdrawn[row].until_seq = seq
         out.filled[WITHDRAWN] = row + 1

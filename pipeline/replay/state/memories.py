@@ -7,33 +7,38 @@ them (`dispatcher.allocation`) and begins anew with a slot, so an observer may b
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, RecordKind, Records
+from dispatch_audit.pipeline.replay.state.records import (
+    BEGINNING,
+    NO_POINT,
+    NOWHERE,
+    UNKNOWN,
+    Ints,
+    RecordKind,
+    Records,
+)
 
 # Why the entries of one hash wait, and since when it could be served.
 HASH_WAIT = RecordKind(
     "hash_wait",
     {
-        "clear_seq": UNKNOWN,  # since when it could be served and was not, if an entry waits
-        "clear_ts": UNKNOWN,
+        "clear": NO_POINT,  # since when it could be served and was not, if an entry waits
         "clear_unavailable_us": UNKNOWN,  # the time until then in which its owner could be sent nothing
         "clear_unserved_us": UNKNOWN,  # and that in which the broker did not read for it
         "clear_look_ahead_us": UNKNOWN,  # the time until then in which the look-ahead limit was reached
         "clear_full_us": UNKNOWN,  # the time until then in which the subscription was blocked on unacked messages
         "clear_idle_us": UNKNOWN,  # what its entries had waited until then (`HASH.idle_us`)
-        "read_seq": UNKNOWN,  # the row that shows that the broker has read the first waiting entry
-        "read_ts": UNKNOWN,  # UNKNOWN: it was read before it was the first one, or was not read
+        # The row that shows that the broker has read the first waiting entry; no point: it was read before it was the
+        # first one, or was not read.
+        "read": NO_POINT,
         "read_unserved_us": UNKNOWN,  # the time until then in which the broker did not read for its owner
         "why": UNKNOWN,  # the cause of the open interval, see `causes`; READY: none is open
-        "why_seq": UNKNOWN,
-        "why_ts": UNKNOWN,
-        "why_to_seq": UNKNOWN,
-        "why_to_ts": UNKNOWN,
+        "why_since": NO_POINT,
+        "why_to": NO_POINT,
         "why_ended_by": UNKNOWN,
         "why_us": UNKNOWN,
         "why_entries": UNKNOWN,
         "why_ready_before": UNKNOWN,  # how many had been ready before it began, and did not wait any more
-        "why_ledger": UNKNOWN,
-        "why_entry": UNKNOWN,
+        "why_first": NOWHERE,
     },
 )
 
@@ -48,8 +53,7 @@ CONSUMER_WAIT = RecordKind(
         "recent": 0,  # it joined recently and gets no new entries (3.x and classic)
     },
     lasting={
-        "cause_seq": 0,
-        "cause_ts": 0,
+        "cause_since": BEGINNING,
         "unavailable_us": 0,  # the time in which it could be sent nothing, without the open interval
         "unserved_us": 0,  # that in which the broker did not read for it, without the open one
     },
@@ -63,8 +67,7 @@ WAIT = RecordKind(
         "blocked_on_unacked_since_ts": UNKNOWN,  # the same for `blocked_on_unacked`
         "stopped_at_seq": 0,  # the row before which the kernel has stopped for a stall
         "looked_ts": 0,  # when it last stopped in front of a row that takes entries from consumers in a stall
-        "join_release_ledger": UNKNOWN,  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
-        "join_release_entry": 0,
+        "join_release": NOWHERE,  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
     },
     lasting={
         "look_ahead_us": 0,  # the time for which replay was there, without the open interval
@@ -97,8 +100,7 @@ CLAIM = RecordKind(
         "passes": 0,  # how often more was sent than it and batches allow
         "passed_seq": 0,  # the first dispatch beyond it
         "most": 0,  # messages
-        "contradicted_seq": 0,  # the dispatch that completed the evidence against it
-        "contradicted_ts": 0,
+        "contradicted": BEGINNING,  # the dispatch that completed the evidence against it
     },
 )
 
@@ -110,8 +112,7 @@ LIMIT = RecordKind(
         "full_since_ts": 0,  # since when the subscription certainly is at its limit; 0: it is not
         "read_when_full": 0,  # entries that were certainly read since
         "read_full_ts": 0,  # the dispatch of the first of them; 0: there is none
-        "unread_ledger": UNKNOWN,  # a snapshot since then shows that nothing from here on was read; UNKNOWN: none
-        "unread_entry": 0,
+        "unread": NOWHERE,  # a snapshot since then shows that nothing from here on was read; UNKNOWN: none
     },
     lasting={
         "most_by": 0  # the consumer that was sent the most

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed_record
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.compiled import compiled
 
 Ints = NDArray[np.int64]
 Records: TypeAlias = "np.recarray[Any, Any]"
@@ -16,7 +18,41 @@ _N = TypeVar("_N", bound=NamedTuple)
 NOBODY: Final = -1
 UNKNOWN: Final = -1
 
-_NONE: Final[Mapping[str, int]] = {}
+
+class EntryPosition(NamedTuple):
+    """The position of an entry."""
+
+    ledger: int
+    entry: int
+
+
+NOWHERE: Final = EntryPosition(UNKNOWN, UNKNOWN)
+FIRST: Final = EntryPosition(0, 0)
+NO_POINT: Final = TracePoint(UNKNOWN, UNKNOWN)
+BEGINNING: Final = TracePoint(0, 0)
+
+_Value: TypeAlias = int | EntryPosition | TracePoint
+_NONE: Final[Mapping[str, _Value]] = {}
+
+
+@compiled
+def position_of(record: Any) -> tuple[int, int]:
+    """The position that a record holds, to be compared with others: they order as pairs."""
+    return record.ledger, record.entry
+
+
+@compiled
+def set_position(record: Any, position: Any) -> None:
+    """Sets the position that a record holds to that of another record, or an `EntryPosition`."""
+    record.ledger = position.ledger
+    record.entry = position.entry
+
+
+@compiled
+def set_point(record: Any, point: Any) -> None:
+    """Sets the point that a record holds to that of a `TracePoint`, or of a dispatch."""
+    record.seq = point.seq
+    record.ts_us = point.ts_us
 
 
 class RecordKind:
@@ -27,17 +63,17 @@ class RecordKind:
     def __init__(
         self,
         name: str,
-        fields: Mapping[str, int],
+        fields: Mapping[str, _Value],
         *,
-        lasting: Mapping[str, int] = _NONE,
-        narrow: Mapping[str, int] = _NONE,
+        lasting: Mapping[str, _Value] = _NONE,
+        narrow: Mapping[str, _Value] = _NONE,
     ) -> None:
         """Takes fields and their first values; those that are not lasting begin anew, as after a gap.
 
-        `name` is that of the kind in checkpoints.
+        `name` is that of the kind in checkpoints. A position or a point is a record in the record.
         """
         wide = {**fields, **lasting}
-        dtype = np.dtype([*((of, np.int64) for of in wide), *((of, np.int32) for of in narrow)])
+        dtype = np.dtype([*((of, _wide(value)) for of, value in wide.items()), *((of, np.int32) for of in narrow)])
         self.dtype = checkpointed_record(name, dtype)  # the fields, in 64 bits, or in 32 if they are narrow
         self._first = np.array([(*wide.values(), *narrow.values())], dtype=self.dtype)
         self._lasting = (*lasting,)
@@ -56,6 +92,10 @@ class RecordKind:
         for name in self._lasting:
             found[name] = before[name]
         return found
+
+
+def _wide(value: _Value) -> Any:
+    return np.int64 if isinstance(value, int) else np.dtype([(of, np.int64) for of in value._fields])
 
 
 def record_of(records: Any, kind: RecordKind, at: int = 0) -> Any:

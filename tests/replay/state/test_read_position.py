@@ -21,6 +21,7 @@ from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.records import EntryPosition, set_position
 from dispatch_audit.pipeline.replay.state.state import State, new_state
 
 Position: TypeAlias = tuple[int, int]
@@ -99,7 +100,7 @@ def test_of_the_first_waiting_entry_of_a_hash_the_row_is_known_that_shows_it_rea
     at = int(state.entries.hash_at[_slot(state, (1, 0))])
     note_read(state, 1, 3, TracePoint(5, 10))
     note_read(state, 1, 4, TracePoint(6, 20))
-    assert (state.waits.hashes[at].read_seq, state.waits.hashes[at].read_ts) == (5, 10)
+    assert (state.waits.hashes[at].read.seq, state.waits.hashes[at].read.ts_us) == (5, 10)
 
 
 def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -> None:
@@ -130,12 +131,12 @@ def test_what_a_read_from_before_the_rewind_may_have_sent_shows_no_cursor(
 ) -> None:
     """Row 20 rewinds the cursor; entry 2 was the highest that had been sent, and 3 the last that was published."""
     state = _state()
-    state.common[0].last_published_ledger, state.common[0].last_published_entry = 1, 3
+    set_position(state.common[0].last_published, EntryPosition(1, 3))
     slot = _slot(state, (1, entry))
     begin_waiting(state, slot, TracePoint(since, since))
     note_read(state, 1, 2, TracePoint(10, 10))
     rewind(state, TracePoint(20, 30))
-    state.entries[slot].sent_ts = sent_ts
+    state.entries[slot].sent_at.ts_us = sent_ts
     assert shows_cursor(state, slot, ts) is shows
 
 

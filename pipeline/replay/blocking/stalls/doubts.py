@@ -117,7 +117,7 @@ def _of_counts(situation: Situation, parts: Divided) -> str:
     state, waiting = situation.state, parts.waiting
     consumers = state.consumers.size
     blocked = np.fromiter((may_be_blocked(state, consumer) for consumer in range(consumers)), np.bool_, consumers)
-    gave_up: NDArray[np.bool_] = state.consumers.view(np.ndarray)["gave_up_seq"] > situation.interval.from_seq
+    gave_up: NDArray[np.bool_] = state.consumers.view(np.ndarray)["gave_up_at"]["seq"] > situation.interval.from_seq
     goes_on = ends_it(situation, waiting)
     # A consumer that is sent something now, and has given up nothing since the beginning, was not blocked.
     blocked[goes_on.owner] &= gave_up[goes_on.owner]
@@ -169,5 +169,5 @@ def _may_be_full(situation: Situation) -> bool:
 def _has_its_share(situation: Situation) -> bool:
     """Whether the broker, at its limit for all subscriptions, blocks this one, or may have until shortly before."""
     limit = situation.in_force.lowest(UNACKED_PER_BROKER)
-    given_up: NDArray[np.bool_] = situation.state.consumers.view(np.ndarray)["gave_up_ts"] > situation.since_us
+    given_up: NDArray[np.bool_] = situation.state.consumers.view(np.ndarray)["gave_up_at"]["ts_us"] > situation.since_us
     return limit > 0 and (situation.unacked > limit * _SHARE_OF_BROKER or bool(given_up.any()))

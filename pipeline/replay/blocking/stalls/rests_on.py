@@ -71,8 +71,9 @@ def _held_by(situation: Situation, parts: Divided, free: Waiters) -> dict[str, M
     """Which of the entries some value of each setting might have held back."""
     state, goes_on = situation.state, ends_it(situation, parts.waiting)
     consumers: Any = state.consumers.view(np.ndarray)
-    gave_up: Mask = consumers["gave_up_seq"] > situation.interval.from_seq
-    holds: Mask = (consumers["unacked"] + consumers["uncounted"] > 0) | (consumers["gave_up_ts"] > situation.since_us)
+    gave_up: Mask = consumers["gave_up_at"]["seq"] > situation.interval.from_seq
+    holds: Mask = consumers["unacked"] + consumers["uncounted"] > 0
+    holds |= consumers["gave_up_at"]["ts_us"] > situation.since_us
     # Who is sent something now, and has given up nothing since the beginning, was not blocked.
     holds[goes_on.owner] &= gave_up[goes_on.owner]
     unread: Mask = ~shown_as_read(state, free, situation.reported)
@@ -91,13 +92,13 @@ def _holds_anything(situation: Situation) -> bool:
     state = situation.state
     consumers: Any = state.consumers.view(np.ndarray)
     uncounted = bool((consumers["uncounted"][situation.connected] > 0).any())
-    return uncounted or situation.unacked > 0 or bool((consumers["gave_up_ts"] > situation.since_us).any())
+    return uncounted or situation.unacked > 0 or bool((consumers["gave_up_at"]["ts_us"] > situation.since_us).any())
 
 
 def _may_pay(state: Seen, interval: Interval) -> bool:
     """Whether a limit of the rate may have been used up by what was sent last."""
     # Where rows are missing, the last dispatch may be.
-    last_us = int(common_of(state)["last_dispatch_ts"]) or interval.from_ts
+    last_us = int(common_of(state)["last_dispatch"]["ts_us"]) or interval.from_ts
     return interval.to_ts - last_us <= HORIZON_US
 
 

@@ -42,7 +42,7 @@ class Divided(NamedTuple):
 
 def divided(situation: Situation, waiting: Waiters, unavailable: Mask) -> Divided:
     """The entries that wait, if these consumers could be sent nothing."""
-    clear_ts = situation.state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
+    clear_ts = situation.state.waits.hashes.view(np.ndarray)["clear"]["ts_us"][waiting.hash_at]
     held: Mask = (
         waiting.drains | (clear_ts > situation.since_us) | (waiting.owner == NOBODY) | unavailable[waiting.owner]
     )
@@ -53,7 +53,7 @@ def divided(situation: Situation, waiting: Waiters, unavailable: Mask) -> Divide
 def causes(situation: Situation, since_us: int) -> Ints:
     """Why each consumer can be sent nothing at the end of a time, or could not later than `since_us`."""
     waits: Any = situation.state.waits.consumers.view(np.ndarray)
-    lately = (waits["cause"] == Cause.READY.value) & (waits["cause_ts"] > since_us)
+    lately = (waits["cause"] == Cause.READY.value) & (waits["cause_since"]["ts_us"] > since_us)
     found: Ints = np.where(lately, waits["former"], waits["cause"])
     if situation.ended is not None:
         found[situation.ended.consumer] = situation.ended.cause
@@ -75,7 +75,7 @@ def cannot_be_sent(situation: Situation, since_us: int) -> Mask:
     )
     if reported.short:
         short = np.array(sorted(reported.short))
-        cannot[short] |= state.waits.consumers.view(np.ndarray)["cause_ts"][short] <= reported.unacked_us
+        cannot[short] |= state.waits.consumers.view(np.ndarray)["cause_since"]["ts_us"][short] <= reported.unacked_us
     return cannot
 
 
@@ -87,11 +87,10 @@ def must_be_sent(situation: Situation, waiting: Waiters) -> Mask:
     state = situation.state
     entries: Any = state.entries.view(np.ndarray)
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
-    at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
+    at_first_join = consumers[0]["published_at_join"].item()
     certain = are_after(state, waiting.slot, at_first_join) | (entries["marks"][waiting.slot] & Mark.SENT != 0)
-    if common["highest_dispatched_ledger"] != UNKNOWN:
-        highest = common["highest_dispatched_ledger"], common["highest_dispatched_entry"]
-        certain |= are_after(state, waiting.slot, highest)
+    if common["highest_dispatched"]["ledger"] != UNKNOWN:
+        certain |= are_after(state, waiting.slot, common["highest_dispatched"].item())
     if situation.sent is not None:
         certain |= ~are_before(state, waiting.slot, situation.sent)
     must: Mask = certain & ~may_be_skipped(state, waiting, situation.reported)
@@ -124,7 +123,7 @@ def held_back(situation: Situation, waiting: Waiters) -> tuple[Mask, Mask]:
         lowest = min(until for _, until in held.until)
         certain = np.isin(waiting.owner, joined) & ~are_before(state, waiting.slot, lowest)
     common = common_of(state)
-    mark_delete = int(common["mark_delete_ledger"]), int(common["mark_delete_entry"])
+    mark_delete = common["mark_delete"].item()
     guessed = mark_delete_is_guessed(state)
     perhaps = [consumer for consumer, published in held.perhaps if published > mark_delete or guessed]
     if not perhaps:

@@ -35,7 +35,7 @@ def stalled(situation: Situation) -> Blocked | None:
     if not situation.connected.any() or bool(np.all(waiting.owner == NOBODY)):
         return _blocked(situation, waiting, Cause.NO_OWNER, NOBODY)
     # Plain arrays: each attribute of a record array takes microseconds.
-    lately = state.waits.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at] > since_us
+    lately = state.waits.hashes.view(np.ndarray)["clear"]["ts_us"][waiting.hash_at] > since_us
     has_drained = state.hashes.view(np.ndarray)["drained_from"][waiting.hash_at] != NOBODY
     waiting = waiting._replace(drains=waiting.drains | (lately & has_drained))
     parts = divided(situation, waiting, situation.connected & cannot_be_sent(situation, since_us))

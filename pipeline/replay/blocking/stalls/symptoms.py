@@ -117,9 +117,9 @@ def _unwritten_to(state: Seen, before_us: int) -> int:
     written = entries["marks"] & Mark.DISPATCH_CONFIRMED != 0
     if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
         return NOBODY
-    slots = np.flatnonzero(held & ~written & (entries["sent_ts"] <= before_us))
+    slots = np.flatnonzero(held & ~written & (entries["sent_at"]["ts_us"] <= before_us))
     if slots.size:
-        return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]])
+        return int(entries["holder"][slots[np.argmin(entries["sent_at"]["seq"][slots])]])
     common = common_of(state)
     # The row that ends the stall may be the late end of such a dispatch.
     lately = common["written_late_since_ts"] <= before_us <= common["written_late_ts"]

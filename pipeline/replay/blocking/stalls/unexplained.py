@@ -111,7 +111,7 @@ def _waits_since_seq(state: Seen, slots: Ints, roots: tuple[Position, ...]) -> i
     """The row since which the oldest of some entries waits."""
     entries: Any = state.entries.view(np.ndarray)[slots]
     first = (entries["ledger"] == roots[0][0]) & (entries["entry"] == roots[0][1]) if roots else slots < 0
-    return int(entries["since_seq"][first].max(initial=UNKNOWN))
+    return int(entries["since"]["seq"][first].max(initial=UNKNOWN))
 
 
 def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:

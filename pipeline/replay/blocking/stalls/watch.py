@@ -197,12 +197,12 @@ def _idle_interval(state: Seen, at: TracePoint, ended_by: int, shortest_us: int)
     common, since_us = common_of(state), _silent_since_us(state)
     if since_us is None or at.ts_us - since_us < shortest_us:
         return None
-    by_dispatch = common["last_dispatch_ts"] >= common["waiting_since_ts"]
-    since_seq = common["last_dispatch_seq" if by_dispatch else "waiting_since_seq"]
+    by_dispatch = common["last_dispatch"]["ts_us"] >= common["waiting_since"]["ts_us"]
+    since_seq = common["last_dispatch" if by_dispatch else "waiting_since"]["seq"]
     return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
 
 
 def _silent_since_us(state: Seen) -> int | None:
     """Since when entries wait and nothing was sent to any consumer; None: nothing waits."""
     common = common_of(state)
-    return int(max(common["last_dispatch_ts"], common["waiting_since_ts"])) if common["waiting"] else None
+    return int(max(common["last_dispatch"]["ts_us"], common["waiting_since"]["ts_us"])) if common["waiting"] else None

@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of, set_point
 from dispatch_audit.pipeline.replay.state.state import State
 from dispatch_audit.pipeline.replay.state.values import DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON
 
@@ -41,21 +41,20 @@ def end_delays(state: State, out: Output, point: TracePoint, policy: Policy) -> 
             continue
         open_entries += 1
         delayed = entries[slot].marks & Mark.WAITING != 0 and not is_due(entries[slot].marks)
-        if not delayed or entries[slot].due_ts == UNKNOWN:
+        if not delayed or entries[slot].due.ts_us == UNKNOWN:
             continue
-        if entries[slot].due_ts > point.ts_us:
-            look_at_delays_by(state, entries[slot].due_ts)
+        if entries[slot].due.ts_us > point.ts_us:
+            look_at_delays_by(state, entries[slot].due.ts_us)
             continue
         at = entries[slot].hash_at
         # Nothing of the hash may seem to happen before what has happened already.
-        due = TracePoint(point.seq, max(entries[slot].due_ts, state.waits.hashes[at].clear_ts))
+        due = TracePoint(point.seq, max(entries[slot].due.ts_us, state.waits.hashes[at].clear.ts_us))
         if hashes[at].ready == 0:
             count_waiting(hashes, at, due.ts_us)
             explain(state, out, at, due, BY_DUE, policy.report_min_us)
             begin_wait(state, at, due)
         entries[slot].marks |= Mark.DUE
-        entries[slot].due_ts = due.ts_us
-        entries[slot].due_seq = due.seq
+        set_point(entries[slot].due, due)
         note_ready(state, at, due)
     if common[0].next_due_ts != UNKNOWN:
         common[0].next_due_ts = max(common[0].next_due_ts, point.ts_us + open_entries * _BETWEEN_LOOKS_US)
@@ -71,13 +70,12 @@ def note_delay(state: State, slot: int, point: TracePoint, delay_ms: int, tick_u
     """
     entries, delays = state.entries, state.common[0].delays
     if delay_ms != NEVER_DUE:
-        entries[slot].due_ts = (point.ts_us // 1000 + delay_ms) * 1000 + tick_us
+        entries[slot].due.ts_us = (point.ts_us // 1000 + delay_ms) * 1000 + tick_us
     if delays != DELAYS_OFF:
         entries[slot].marks |= Mark.DELAYED
     if delays == DELAYS_CLAIMED_OFF:
         entries[slot].marks |= Mark.DUE | Mark.CLAIMED_DUE
-        entries[slot].due_ts = point.ts_us
-        entries[slot].due_seq = point.seq
+        set_point(entries[slot].due, point)
         state.common[0].delays_in_doubt = 1
 
 
@@ -101,7 +99,7 @@ def heed_delays(state: State, ts: int) -> None:
     entries = state.entries
     for slot in range(entries.size):
         ignored = entries[slot].marks & Mark.DELAYED == 0 or entries[slot].marks & Mark.CLAIMED_DUE != 0
-        asked = entries[slot].ledger >= 0 and entries[slot].due_ts != UNKNOWN
+        asked = entries[slot].ledger >= 0 and entries[slot].due.ts_us != UNKNOWN
         if asked and ignored and entries[slot].marks & Mark.SENT == 0:
             stop_waiting(state, slot, ts)
             entries[slot].marks = (entries[slot].marks | Mark.DELAYED | Mark.BEFORE_RESET) & ~Mark.DUE
@@ -123,10 +121,10 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     # For one that is blocked on unacknowledged messages the broker does not read (4.14).
     if waits[owner].cause != Cause.READY or state.consumers[owner].blocked == 1:
         return
-    due_ts = max(entries[slot].due_ts, entries[slot].read_ts)
-    from_ts = max(due_ts, hashes[at].free_ts, waits[owner].cause_ts, state.consumers[owner].unblocked_ts)
+    due_ts = max(entries[slot].due.ts_us, entries[slot].read_ts)
+    from_ts = max(due_ts, hashes[at].free_ts, waits[owner].cause_since.ts_us, state.consumers[owner].unblocked_ts)
     if point.ts_us - from_ts >= longest_us:
-        since = TracePoint(entries[slot].due_seq, from_ts)
+        since = TracePoint(entries[slot].due.seq, from_ts)
         report_overdue(state, out, at, slot, since, point, ended_by, longest_us)
 
 

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.state.index.pair_index import drop, entry_at
 from dispatch_audit.pipeline.replay.state.kinds import ENTRY, HASH
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State
 from dispatch_audit.pipeline.replay.state.values import NO_RESET
 
@@ -57,8 +57,8 @@ def free_entry(state: State, slot: int) -> None:
 def is_kept_for_a_read(state: State, slot: int) -> bool:
     """Whether an entry has its slot for an overlapping replay read only (F10): acknowledged, not held, and deleted."""
     entries, common = state.entries, state.common
-    marks, at = entries[slot].marks, (entries[slot].ledger, entries[slot].entry)
-    passed = at <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
+    marks, at = entries[slot].marks, position_of(entries[slot])
+    passed = at <= position_of(common[0].mark_delete)
     return bool(
         passed
         and marks & (Mark.ACKED | Mark.ACKED_WHILE_QUEUED | Mark.SETTLING) == Mark.ACKED
@@ -83,16 +83,14 @@ def count_never_sent(state: State, slot: int) -> None:
     if entry.ledger < 0 or entry.marks & Mark.NEVER_SENT == 0 or entry.times_sent > 0:
         return
     state.entries[slot].marks &= ~Mark.NEVER_SENT
-    first = (common[0].never_sent_ledger, common[0].never_sent_entry)
+    first = position_of(common[0].never_sent_first)
     if common[0].never_sent > 0 and entry.key_id != common[0].never_sent_key:
         common[0].never_sent_key = UNKNOWN
     elif common[0].never_sent == 0:
         common[0].never_sent_key = entry.key_id
-    if common[0].never_sent == 0 or (entry.ledger, entry.entry) < first:
-        common[0].never_sent_ledger = entry.ledger
-        common[0].never_sent_entry = entry.entry
-        common[0].never_sent_seq = entry.since_seq
-        common[0].never_sent_ts = entry.since_ts
+    if common[0].never_sent == 0 or position_of(entry) < first:
+        set_position(common[0].never_sent_first, entry)
+        set_point(common[0].never_sent_since, entry.since)
     common[0].never_sent += 1
 
 
@@ -100,15 +98,15 @@ def count_never_sent(state: State, slot: int) -> None:
 def was_read(state: State, ledger: int, entry: int) -> bool:
     """Whether the broker has certainly read a position: at least up to the highest one that was dispatched."""
     common = state.common
-    return bool((ledger, entry) <= (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry))
+    return bool((ledger, entry) <= position_of(common[0].highest_dispatched))
 
 
 @compiled
 def may_be_far_behind(state: State) -> bool:
     """Whether the cursor may be in front of entries from before a reset: no row shows which of them it has to read."""
     common = state.common
-    highest = (common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry)
-    at_reset = (common[0].published_at_reset_ledger, common[0].published_at_reset_entry)
+    highest = position_of(common[0].highest_dispatched)
+    at_reset = position_of(common[0].published_at_reset)
     return bool(was_reset(state) and (highest[0] == UNKNOWN or highest < at_reset))
 
 
@@ -121,13 +119,11 @@ def shows_cursor(state: State, slot: int, ts: int) -> bool:
     3.6).
     """
     common, entries = state.common, state.entries
-    if max(entries[slot].sent_ts, entries[slot].acked_ts) > common[0].rewound_ts:
+    if max(entries[slot].sent_at.ts_us, entries[slot].acked_ts) > common[0].rewound.ts_us:
         return False
-    left_behind = (common[0].left_behind_ledger, common[0].left_behind_entry)
-    waited = (
-        entries[slot].since_seq < common[0].rewound_seq and (entries[slot].ledger, entries[slot].entry) <= left_behind
-    )
-    return bool(not waited or ts > common[0].rewound_ts + READ_US)
+    left_behind = position_of(common[0].left_behind)
+    waited = entries[slot].since.seq < common[0].rewound.seq and position_of(entries[slot]) <= left_behind
+    return bool(not waited or ts > common[0].rewound.ts_us + READ_US)
 
 
 @compiled
@@ -136,9 +132,8 @@ def note_read(state: State, ledger: int, entry: int, point: TracePoint) -> None:
     common = state.common
     if was_read(state, ledger, entry):
         return
-    before_ledger, before_entry = common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry
-    common[0].highest_dispatched_ledger = ledger
-    common[0].highest_dispatched_entry = entry
+    before_ledger, before_entry = common[0].highest_dispatched.ledger, common[0].highest_dispatched.entry
+    set_position(common[0].highest_dispatched, EntryPosition(ledger, entry))
     for at in range(common[0].ledgers):
         passed = state.ledger_ids[at]
         if passed < before_ledger or passed > ledger:
@@ -176,11 +171,9 @@ def note_delivery(state: State, slot: int, sent: Dispatch, keeps_order: bool) ->
         entries[slot].redelivered = sent.redelivery_count
     if not is_first_delivery(entries[slot].marks) or not keeps_order:
         return
-    if (sent.ledger, sent.entry) > (hashes[at].top_ledger, hashes[at].top_entry):
-        hashes[at].top_ledger = sent.ledger
-        hashes[at].top_entry = sent.entry
-        hashes[at].top_seq = sent.seq
-        hashes[at].top_ts = sent.ts_us
+    if position_of(sent) > position_of(hashes[at].top):
+        set_position(hashes[at].top, sent)
+        set_point(hashes[at].top_at, sent)
         hashes[at].top_consumer = sent.consumer
         hashes[at].top_key_id = sent.key_id
 
@@ -195,27 +188,26 @@ def recall_delivery(state: State, slot: int) -> None:
     at = entries[slot].hash_at
     if at < 0 or entries[slot].marks & Mark.PASSED != 0:
         return
-    if (hashes[at].top_ledger, hashes[at].top_entry) == (entries[slot].ledger, entries[slot].entry):
+    if position_of(hashes[at].top) == position_of(entries[slot]):
         entries[slot].marks |= Mark.ACKED | Mark.SENT | Mark.DISPATCH_CONFIRMED
         entries[slot].sent_to = hashes[at].top_consumer
-        entries[slot].sent_seq = hashes[at].top_seq
-        entries[slot].sent_ts = hashes[at].top_ts
+        entries[slot].sent_at = hashes[at].top_at
 
 
 @compiled
 def was_passed(state: State, ledger: int, entry: int) -> bool:
     """Whether mark-delete has reached or passed a position, as far as the trace shows; not one that it began above."""
     common = state.common
-    floor = (common[0].floor_ledger, common[0].floor_entry)
-    return bool(floor < (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry))
+    floor = position_of(common[0].floor)
+    return bool(floor < (ledger, entry) <= position_of(common[0].mark_delete))
 
 
 @compiled
 def recall_acknowledgement(state: State, slot: int) -> None:
     """Marks an entry that is sent again although mark-delete had passed it before the last reset."""
     entries, common = state.entries, state.common
-    before = (common[0].deleted_before_ledger, common[0].deleted_before_entry)
-    if (entries[slot].ledger, entries[slot].entry) <= before:
+    before = position_of(common[0].deleted_before)
+    if position_of(entries[slot]) <= before:
         entries[slot].marks |= Mark.ACKED_BEFORE
 
 

@@ -37,7 +37,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, position_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State
 
 # The marks that a dispatch removes.
@@ -70,8 +70,7 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     note_sent(state, slot, consumer, point)
     shows_read = shows_cursor(state, slot, point.ts_us)
     entries[slot].sent_to = consumer
-    entries[slot].sent_seq = point.seq
-    entries[slot].sent_ts = point.ts_us
+    set_point(entries[slot].sent_at, point)
     replayed = entries[slot].marks & (Mark.READ | Mark.RETURNED) != 0
     left_behind = entries[slot].marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     again = entries[slot].holder == consumer
@@ -141,7 +140,7 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
     hashes[at].held -= 1
     if hashes[at].held > 0:
         return
-    if hashes[at].draining_seq != UNKNOWN:
+    if hashes[at].draining_since.seq != UNKNOWN:
         end_episode(state, out, at, point, ended_by)
         begin_wait(state, at, point)
         hashes[at].free_ts = point.ts_us
@@ -152,14 +151,12 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
 def _note_given_up(state: State, slot: int, holder: int, point: TracePoint) -> None:
     """Remembers the oldest entry that a row takes from its holder: it waited for that one if the row ends a wait."""
     entries, consumers = state.entries, state.consumers
-    before = (consumers[holder].gave_up_ledger, consumers[holder].gave_up_entry)
-    first = consumers[holder].gave_up_seq != point.seq
-    consumers[holder].gave_up_seq = point.seq
-    consumers[holder].gave_up_ts = point.ts_us
+    before = position_of(consumers[holder].gave_up_first)
+    first = consumers[holder].gave_up_at.seq != point.seq
+    set_point(consumers[holder].gave_up_at, point)
     consumers[holder].gave_up = 1 if first else consumers[holder].gave_up + 1
-    if first or (entries[slot].ledger, entries[slot].entry) < before:
-        consumers[holder].gave_up_ledger = entries[slot].ledger
-        consumers[holder].gave_up_entry = entries[slot].entry
+    if first or position_of(entries[slot]) < before:
+        set_position(consumers[holder].gave_up_first, entries[slot])
 
 
 @compiled

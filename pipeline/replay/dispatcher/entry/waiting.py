@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, set_point
 from dispatch_audit.pipeline.replay.state.state import State
 
 
@@ -20,18 +20,16 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
         return
     count_waiting(hashes, at, point.ts_us)
     if hashes[at].waiting == 0:
-        hashes[at].waiting_since_seq = point.seq
-        hashes[at].waiting_since_ts = point.ts_us
+        set_point(hashes[at].waiting_since, point)
         begin_wait(state, at, point)
     entries[slot].marks |= Mark.WAITING
     if common[0].waiting > common[0].in_replay or may_be_far_behind(state):
         entries[slot].marks |= Mark.IN_BACKLOG
     if is_due(entries[slot].marks):
         note_ready(state, at, point)
-    elif entries[slot].due_ts != UNKNOWN:
-        look_at_delays_by(state, entries[slot].due_ts)
-    entries[slot].since_seq = point.seq
-    entries[slot].since_ts = point.ts_us
+    elif entries[slot].due.ts_us != UNKNOWN:
+        look_at_delays_by(state, entries[slot].due.ts_us)
+    set_point(entries[slot].since, point)
     enqueue(state, slot)
     hashes[at].waiting += 1
     hashes[at].waiting_messages += entries[slot].messages
@@ -44,8 +42,7 @@ def note_ready(state: State, at: int, point: TracePoint) -> None:
     """Counts an entry of a hash that waits and could be sent from here on, as far as its delay is concerned."""
     common = state.common
     if common[0].waiting == 0:
-        common[0].waiting_since_ts = point.ts_us
-        common[0].waiting_since_seq = point.seq
+        set_point(common[0].waiting_since, point)
     common[0].waiting += 1
     state.hashes[at].ready += 1
     state.hashes[at].became_ready += 1

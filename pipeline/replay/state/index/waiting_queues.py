@@ -7,7 +7,7 @@ and removed at the front. The others are added next to each other, so the search
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
-from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.records import NOBODY, position_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import State
 
@@ -21,17 +21,17 @@ def enqueue(state: State, slot: int) -> None:
     first = hashes[at].aside_first if aside else hashes[at].queue_first
     last = hashes[at].aside_last if aside else hashes[at].queue_last
     entries[slot].marks = entries[slot].marks | Mark.OVERTAKABLE if aside else entries[slot].marks & ~Mark.OVERTAKABLE
-    position = (entries[slot].ledger, entries[slot].entry)
+    position = position_of(entries[slot])
     previous, following = last, NOBODY
-    if last >= 0 and position < (entries[last].ledger, entries[last].entry):
+    if last >= 0 and position < position_of(entries[last]):
         near = hashes[at].near
         # The entry added last may be in the other queue.
         if near >= 0 and (entries[near].marks & Mark.OVERTAKABLE != 0) == aside:
             previous = near
-        while previous >= 0 and position < (entries[previous].ledger, entries[previous].entry):
+        while previous >= 0 and position < position_of(entries[previous]):
             previous = entries[previous].previous
         following = entries[previous].next if previous >= 0 else first
-        while following >= 0 and (entries[following].ledger, entries[following].entry) < position:
+        while following >= 0 and position_of(entries[following]) < position:
             previous, following = following, entries[following].next
     entries[slot].previous = previous
     entries[slot].next = following
@@ -82,12 +82,12 @@ def older_waiting(state: Seen, slot: int, aside: bool) -> int:
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     first = hashes[at].aside_first if aside else hashes[at].queue_first
-    position = (entries[slot].ledger, entries[slot].entry)
+    position = position_of(entries[slot])
     walk = first
-    while walk >= 0 and (entries[walk].ledger, entries[walk].entry) < position:
+    while walk >= 0 and position_of(entries[walk]) < position:
         if entries[walk].key_id == entries[slot].key_id:
             return int(walk)
         walk = entries[walk].next
-    if first >= 0 and (entries[first].ledger, entries[first].entry) < position:
+    if first >= 0 and position_of(entries[first]) < position:
         return int(first)
     return NOBODY

@@ -139,7 +139,7 @@ def _of_former_cursor(number: int, context: FindingContext, found: Records) -> M
     last = np.searchsorted([rejoin.joined.seq for rejoin in rejoins], found.seq) == number + 1
     sent_before = (found.rule == EARLY_DUPLICATE) & (found.other_seq < rejoins[number].left.seq)
     since_seq = rejoins[number].joined.seq
-    sent = entries[entries["sent_seq"] > since_seq]
+    sent = entries[entries["sent_at"]["seq"] > since_seq]
     sent_since, others = set(positions(sent["ledger"], sent["entry"])), positions(found.other_ledger, found.other_entry)
     never_again = np.array([other not in sent_since for other in others], dtype=np.bool_)
     waited = np.isin(found.rule, OVERTAKING) & (found.other_since_seq < since_seq) & never_again
