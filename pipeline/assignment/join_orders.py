@@ -31,14 +31,11 @@ class Burst(NamedTuple):
         changes: n changes in a possible order.
         precedes: (n, n) which of them certainly happened before which, transitively.
         observed: the observations of the assignment after the changes, which may show their order.
-        passages: the numbers of a join and of the leave of the same consumer, where it is open whether both happened
-            before a snapshot among the changes or both after it.
     """
 
     changes: Sequence[Change]
     precedes: Precedence
     observed: Observed
-    passages: Sequence[tuple[int, int]] = ()
 
 
 def with_open_joins(selector: Selector, changes: Sequence[Change], precedes: Precedence) -> Selector:
@@ -111,7 +108,7 @@ class _Paths:
     """The paths from the roots through sets of changes that can have happened."""
 
     def __init__(self, burst: Burst) -> None:
-        self._changes, precedes, self._observed, _ = burst
+        self._changes, precedes, self._observed = burst
         self._precedes = precedes
         numbers = range(len(self._changes))
         self._before = [sum(1 << other for other in numbers if precedes[other, number]) for number in numbers]

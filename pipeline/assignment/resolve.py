@@ -100,9 +100,6 @@ def closed(precedes: Precedence) -> Precedence:
 def _undecided(root: Selector, orders: Orders, burst: Burst) -> tuple[list[HashRanges], list[int]]:
     """The hashes in doubt by the number of changes that have happened, and the changes whose order is open."""
     open_pairs = ~(orders.precedes | orders.precedes.T)
-    for join, leave in burst.passages:
-        # Their order is known, but not whether the consumer was there between any two of the other observations.
-        open_pairs[join, leave] = True
     touched = _Touched(root, orders, burst.changes)
     undecided: list[HashRanges] = []
     open_changes: set[int] = set()

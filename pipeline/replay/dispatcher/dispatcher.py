@@ -15,8 +15,8 @@ from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.dispatcher import draining, join_leave_reset, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import look_at_reads, stand_again
-from dispatch_audit.pipeline.replay.dispatcher.entry.delays import end_delays
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_unseen, note_capacity, take_permits
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities, note_capacity, take_permits
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import mark_delete_may_move
 from dispatch_audit.pipeline.replay.dispatcher.row_replay import RowReplay
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
@@ -34,7 +34,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, record_of
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import RESTARTED
+from dispatch_audit.pipeline.replay.state.values import LEAVING, RESTARTED
 
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
 _all_hashes_served = EntryPoint(ownership.all_hashes_served)
@@ -45,6 +45,7 @@ _consumer_left = EntryPoint(join_leave_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
 _remap = EntryPoint(draining.remap)
 _note_capacity = EntryPoint(note_capacity)
+_note_capacities = EntryPoint(note_capacities)
 
 
 @checkpointed("dispatcher")
@@ -96,7 +97,8 @@ class Dispatcher(RowReplay):
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""
         # The consumer is unknown if the clock stepped back between its join and its leave.
         if number in self.consumers.of:
-            join_leave_reset.consumer_may_leave(self._state, self.consumers.of[number])
+            leaving = record_of(self._state.consumers, CONSUMER, self.consumers.of[number])
+            leaving["leaving"] = max(leaving["leaving"], LEAVING)
 
     def disconnect(self, number: int, at: TracePoint) -> None:
         """Disconnects a consumer: its pending entries wait again."""
@@ -108,14 +110,6 @@ class Dispatcher(RowReplay):
             self._report_starved(at, BY_LEAVE)
         self._reporting(_consumer_left, self.consumers.of[number], at, self.policy.skew_us)
         self._limit_look_ahead()
-
-    def note_counts_lost(self) -> None:
-        """Marks all redelivery counts as perhaps lost: for a moment no consumer may have been connected."""
-        join_leave_reset.counts_may_be_lost(self._state)
-
-    def note_counts_unseen(self) -> None:
-        """Notes that the broker may count more for consumers than rows show: what it sent twice before these (F10)."""
-        count_unseen(self._state)
 
     def route(self, routing: Routing, at: TracePoint, over_us: int, served: Routing, over_seq: int = UNKNOWN) -> None:
         """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
@@ -161,8 +155,7 @@ class Dispatcher(RowReplay):
         # From here on nobody knows which entries wait.
         self._before_change(at, BY_RESET)
         mark_delete_may_move(self._state, at.ts_us, over)
-        for index in np.flatnonzero(self._state.consumers.connected).tolist():
-            self._note_capacity(index, at, BY_RESET)
+        self._reporting(_note_capacities, at, BY_RESET, self.policy.report_min_us)
 
     def interrupt(self, at: TracePoint) -> None:
         """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
@@ -185,8 +178,7 @@ class Dispatcher(RowReplay):
         self.monitor.settings_changed()
         self._take_settings(at.ts_us)
         self._limit_look_ahead()
-        for index in np.flatnonzero(self._state.consumers.connected).tolist():
-            self._note_capacity(index, at, BY_SETTINGS)
+        self._reporting(_note_capacities, at, BY_SETTINGS, self.policy.report_min_us)
 
     def judge_anew(self, setting: str) -> None:
         """Judges by a limit of unacknowledged messages again, because a row says another one."""
@@ -206,7 +198,7 @@ class Dispatcher(RowReplay):
             if self.monitor.recent.applies and consumer.joined_at is not None:
                 self.monitor.recent.note_position(state, index, consumer.joined_at)
             if consumer.permits is not None and take_permits(state, index, consumer.permits):
-                self._note_capacity(index, at, BY_FLOW)
+                self._reporting(_note_capacity, index, at, BY_FLOW, self.policy.report_min_us)
 
     def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
         """Ends and notes the intervals of consumers; call before joins, leaves, resets, skips and the end of the trace.
@@ -231,9 +223,6 @@ class Dispatcher(RowReplay):
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:
         """Reports starved hashes; call before a reset, the last leave or the end."""
         self._reporting(_all_hashes_served, at, ended_by, self.policy)
-
-    def _note_capacity(self, index: int, at: TracePoint, ended_by: int) -> None:
-        self._reporting(_note_capacity, index, at, ended_by, self.policy.report_min_us)
 
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window after which the trace `goes_on`."""

@@ -1,7 +1,6 @@
 """Applies dispatches: the rules are checked first, and then the entry is pending at its receiver."""
 
 from dispatch_audit.pipeline.contract.rules import ABORTED_ACKNOWLEDGEMENT, ACKNOWLEDGED_BEFORE_RESET
-from dispatch_audit.pipeline.replay.dispatcher.entry.delays import note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     note_delivery,
     recall_acknowledgement,
@@ -9,7 +8,8 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     set_key,
     was_passed,
 )
-from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import add_pending, note_abort, remove_pending
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import add_pending, remove_pending
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import new_entry, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
@@ -94,7 +94,6 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     entries, consumer, policy = state.entries, sent.consumer, rows.policy
     point = TracePoint(sent.seq, sent.ts_us)
     _note_sent_again(state, out, rows, i, slot, sent)
-    note_abort(state, slot)
     vague = _perhaps_returned(state, slot, sent, policy)
     check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
     if state.common[0].resetting == NO_RESET:
@@ -124,15 +123,17 @@ def _note_sent_again(state: State, out: Output, rows: Stretch, i: int, slot: int
     """Counts a dispatch, and reports one that shows that an acknowledgement was lost in a reset, or aborted."""
     entries = state.entries
     entries[slot].times_sent += 1
+    lost = entries[slot].marks & Mark.ACKED_BEFORE != 0
+    aborted = entries[slot].marks & (Mark.IN_TRANSACTION | Mark.SENT) == Mark.IN_TRANSACTION | Mark.SENT
+    if aborted:
+        # The abort has returned it.
+        entries[slot].redelivered += 1
+        entries[slot].marks |= Mark.COUNT_LOST
     if state.common[0].resetting != NO_RESET:
         return
-    rule = UNKNOWN
-    if entries[slot].marks & Mark.ACKED_BEFORE != 0:
-        rule = ACKNOWLEDGED_BEFORE_RESET
-    elif entries[slot].marks & (Mark.IN_TRANSACTION | Mark.SENT) == Mark.IN_TRANSACTION | Mark.SENT:
-        rule = ABORTED_ACKNOWLEDGEMENT
     entries[slot].marks &= ~Mark.ACKED_BEFORE
-    if rule != UNKNOWN:
+    if lost or aborted:
+        rule = ACKNOWLEDGED_BEFORE_RESET if lost else ABORTED_ACKNOWLEDGEMENT
         row = report_row(out, rule, rows.events, i, sent.consumer)
         out.findings[row].hash = state.hashes[sent.hash_at].hash
         out.findings[row].key_id = sent.key_id

@@ -5,8 +5,6 @@ Source: contract 4.14.
 
 from typing import Final
 
-import numpy as np
-
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.durations import ONE_READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -56,13 +54,6 @@ def count_as_maybe_skipped(state: State, consumer: int, messages: int) -> None:
     """
     state.consumers[consumer].maybe_skipped += messages
     state.consumers[consumer].uncounted += max(messages, 0)
-
-
-def count_unseen(state: State) -> None:
-    """Notes that the broker may count more for each consumer than rows show: what it sent twice before these (F10)."""
-    consumers = state.consumers.view(np.ndarray)
-    connected = consumers["connected"] == 1
-    consumers["uncounted"][connected] = np.maximum(consumers["uncounted"][connected], 1)
 
 
 @compiled
@@ -149,3 +140,11 @@ def note_capacity(
         unblock(state, consumer, point.ts_us)
     note_at_limit(state, consumer)
     update_availability(state, out, consumer, point, ended_by, report_min_us)
+
+
+@compiled
+def note_capacities(state: State, out: Output, point: TracePoint, ended_by: int, report_min_us: int) -> None:
+    """Calls `note_capacity` for all connected consumers."""
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            note_capacity(state, out, consumer, point, ended_by, report_min_us)

@@ -33,12 +33,6 @@ def consumer_joined(state: State, consumer: int) -> None:
     common["connected"] += 1
 
 
-def consumer_may_leave(state: State, consumer: int) -> None:
-    """Marks a consumer as leaving: from here on its entries are not certainly pending."""
-    leaving = record_of(state.consumers, CONSUMER, consumer)
-    leaving["leaving"] = max(leaving["leaving"], LEAVING)
-
-
 @compiled
 def return_all(state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, skew_us: int) -> None:
     """Returns all pending entries of a consumer, so that they wait again: BY_REDELIVER, or BY_LEAVE.
@@ -84,15 +78,6 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, s
         rewind(state, point)
         # From here on they wait for a consumer.
         set_point(state.common[0].waiting_since, point)
-
-
-@compiled
-def counts_may_be_lost(state: State) -> None:
-    """Marks all redelivery counts as perhaps lost, because the last consumer may have left (5.8)."""
-    entries = state.entries
-    for slot in range(entries.size):
-        if entries[slot].ledger >= 0 and entries[slot].redelivered > 0:
-            entries[slot].marks |= Mark.COUNT_LOST
 
 
 @compiled
@@ -166,7 +151,9 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         entries[slot].marks &= Mark.DELAYED | Mark.UNPUBLISHED | Mark.IN_TRANSACTION | Mark.ACKED_BEFORE
         entries[slot].marks |= Mark.BEFORE_RESET
     rewind(state, point)
-    _note_deleted(state)
+    if position_of(state.common[0].mark_delete) > position_of(state.common[0].deleted_before):
+        # What is sent again from below it had been acknowledged or skipped.
+        state.common[0].deleted_before = state.common[0].mark_delete
     # What the former dispatcher has read is lost with it.
     state.common[0].left_behind.ledger = UNKNOWN
     state.common[0].published_at_reset = state.common[0].last_published
@@ -174,14 +161,6 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:
             state.consumers[consumer].leaving = CLOSED
-
-
-@compiled
-def _note_deleted(state: State) -> None:
-    """Remembers mark-delete as it was: what is sent again from below it had been acknowledged or skipped."""
-    common = state.common
-    if position_of(common[0].mark_delete) > position_of(common[0].deleted_before):
-        common[0].deleted_before = common[0].mark_delete
 
 
 @compiled
@@ -198,7 +177,7 @@ def without_entries(state: State) -> State:
     What rows have shown of entries and hashes is no longer certain. Consumers stay connected, unless joins and leaves
     may be missing too; then the caller judges nothing by them.
     """
-    found = new_state(state.entries.size, state.hashes.size, 0, state.words.size, state.ledger_ids.size)
+    found = new_state(state.entries.size, state.hashes.size, 0, state.words.size, state.ledgers.size)
     common, waits, limits = COMMON.anew(state.common), state.waits, state.limits
     for name in ("free_entries", "free_hashes"):
         common[name] = found.common[name]

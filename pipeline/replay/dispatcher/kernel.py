@@ -9,10 +9,9 @@ from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.dispatches import dispatched
-from dispatch_audit.pipeline.replay.dispatcher.entry.delays import end_delays, note_delay
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import set_key, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import return_and_wait
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, end_delays, note_delay
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, unblock
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry

@@ -26,21 +26,19 @@ from dispatch_audit.pipeline.replay.state.state import State
 @compiled
 def note_position(state: State, ledger: int, entry: int) -> None:
     """Notes a position in the first and last entry of its ledger; mark-delete crosses ledgers at the last entry."""
-    ids, firsts, ends, common = state.ledger_ids, state.ledger_firsts, state.ledger_ends, state.common
+    ledgers, common = state.ledgers, state.common
     at = common[0].ledgers
-    while at > 0 and ids[at - 1] > ledger:
+    while at > 0 and ledgers[at - 1].ledger > ledger:
         at -= 1
-    if at > 0 and ids[at - 1] == ledger:
-        firsts[at - 1] = min(firsts[at - 1], entry)
-        ends[at - 1] = max(ends[at - 1], entry)
+    if at > 0 and ledgers[at - 1].ledger == ledger:
+        ledgers[at - 1].first = min(ledgers[at - 1].first, entry)
+        ledgers[at - 1].end = max(ledgers[at - 1].end, entry)
         return
     for later in range(common[0].ledgers, at, -1):
-        ids[later] = ids[later - 1]
-        firsts[later] = firsts[later - 1]
-        ends[later] = ends[later - 1]
-    ids[at] = ledger
-    firsts[at] = entry
-    ends[at] = entry
+        ledgers[later] = ledgers[later - 1]
+    ledgers[at].ledger = ledger
+    ledgers[at].first = entry
+    ledgers[at].end = entry
     common[0].ledgers += 1
 
 
@@ -110,10 +108,10 @@ def advance(state: State, out: Output, point: TracePoint, releases: bool) -> Non
 def _cross_ledger(state: State) -> bool:
     common = state.common
     for at in range(common[0].ledgers - 1):
-        if state.ledger_ids[at] == common[0].mark_delete.ledger:
-            if common[0].mark_delete.entry < state.ledger_ends[at]:
+        if state.ledgers[at].ledger == common[0].mark_delete.ledger:
+            if common[0].mark_delete.entry < state.ledgers[at].end:
                 return False
-            common[0].mark_delete.ledger = state.ledger_ids[at + 1]
+            common[0].mark_delete.ledger = state.ledgers[at + 1].ledger
             common[0].mark_delete.entry = -1
             return True
     return False

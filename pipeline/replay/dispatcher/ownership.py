@@ -4,9 +4,9 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_un
 from dispatch_audit.pipeline.replay.blocking.starvation import note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
-from dispatch_audit.pipeline.replay.dispatcher.entry.delays import note_overdue_of
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import set_key
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import note_overdue_of
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import enqueue
@@ -51,9 +51,7 @@ def change_owners(state: State, out: Output, point: TracePoint, ended_by: int, p
                 state.hashes[at].owner = owner
                 state.hashes[at].free_ts = point.ts_us
                 begin_wait(state, at, point)
-    for consumer in range(state.consumers.size):
-        if state.consumers[consumer].connected == 1:
-            note_capacity(state, out, consumer, point, ended_by, policy.report_min_us)
+    note_capacities(state, out, point, ended_by, policy.report_min_us)
 
 
 @compiled

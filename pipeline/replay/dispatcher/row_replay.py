@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import Sent
 from dispatch_audit.pipeline.replay.dispatcher import kernel
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit, disregard, take_limits
-from dispatch_audit.pipeline.replay.dispatcher.entry.delays import take_switch
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import take_switch
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from dispatch_audit.pipeline.assignment.join_orders import Burst
-from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -17,8 +16,7 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
-from dispatch_audit.pipeline.replay.membership.shown_members import shown_members
-from dispatch_audit.pipeline.replay.membership.stays import RefusedJoins, Stay
+from dispatch_audit.pipeline.replay.membership.stays import RefusedJoins, Stay, shown_members
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
@@ -27,7 +25,7 @@ from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, loca
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
-from dispatch_audit.pipeline.replay.timeline.presence_bounds import passages, precedence
+from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import View
 
 
@@ -129,12 +127,11 @@ class Membership:
         known = precedence(cluster, self._there_after(cluster, over, view))
         if self._depends_on_earlier_rows:
             yield from self._released_rows()
-        yield from self._open_dispatcher(cluster)
-        brief = passages(cluster, self._changes.views)
-        entered = [_change(bracket) for bracket in cluster]
-        burst = Burst(entered, known, self._shown_after(over, view), brief)
+        join = next((change.row for change in cluster if change.row.kind == "join"), None)
+        if join is not None and not self.owners.has_consumers:
+            yield from self._open_as_asked(join)
+        burst = Burst([_change(bracket) for bracket in cluster], known, self._shown_after(over, view))
         self.one_sided.note_changes(cluster, bounds)
-        perhaps_empty = len(cluster) > 1 and may_be_empty(self.connected, entered, known)
         ordered = self.owners.enter(burst, [bracket.row.seq for bracket in cluster], bounds)
         in_order = [bounds[number] for number in ordered.order]
         # The rows include the one that closes the last bracket.
@@ -146,13 +143,7 @@ class Membership:
             yield from self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
             cluster[number].take_effect(at)
             yield from self._released_rows()
-            yield from self._take_effect(cluster[number], at, over_seq, perhaps_empty)
-
-    def _open_dispatcher(self, cluster: Sequence[Bracket]) -> Iterator[steps.Step]:
-        """Chooses the selector for the changes that come next, if the first consumer of a dispatcher is among them."""
-        join = next((change.row for change in cluster if change.row.kind == "join"), None)
-        if join is not None and not self.owners.has_consumers:
-            yield from self._open_as_asked(join)
+            yield from self._take_effect(cluster[number], at, over_seq)
 
     def _open_as_asked(self, join: MembershipEvent) -> Iterator[steps.Step]:
         """Chooses the selector and the policy for which the first consumer of a dispatcher asks."""
@@ -169,13 +160,11 @@ class Membership:
         if rehashed:
             self._held.rehash(self.owners.hashes)
 
-    def _take_effect(self, change: Bracket, at: TracePoint, over_seq: int, perhaps_empty: bool) -> Iterator[steps.Step]:
+    def _take_effect(self, change: Bracket, at: TracePoint, over_seq: int) -> Iterator[steps.Step]:
         """Applies a change; the broker too changes the assignment first (contract 3.5, 3.6)."""
         row, (since_us, until_us) = change.row, change.bounds_ts_us
         # The point has the time of the row in front of the change, which may be long before it.
         at = at.not_before(since_us)
-        if perhaps_empty:
-            yield steps.PerhapsEmpty()
         if row.kind == "join":
             self.stays[row.consumer].joined = at
             yield steps.ConsumerJoined(at, row.consumer)
@@ -183,7 +172,6 @@ class Membership:
             yield steps.RefusedChange(row)  # no snapshot showed the assignment while it was there
         elif row.kind == "leave":
             yield from self._leave(row.consumer, at, row.reason)
-            self.stays[row.consumer].perhaps_last = perhaps_empty
         else:
             yield steps.Restarted(at)
             for number in self.connected:

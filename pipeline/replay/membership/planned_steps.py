@@ -11,7 +11,7 @@ from typing import Final
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LATE_US
 from dispatch_audit.pipeline.replay.membership import steps
-from dispatch_audit.pipeline.replay.membership.shown_members import unseen_join
+from dispatch_audit.pipeline.replay.membership.stays import unseen_join
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import (
     CLOSED_BY_BROKER,

@@ -47,10 +47,6 @@ class Registered(NamedTuple):
     row: MembershipEvent
 
 
-class PerhapsEmpty(NamedTuple):
-    """For a moment no consumer may have been connected, so the next change may begin a new dispatcher."""
-
-
 class ConsumerJoined(NamedTuple):
     """A join took effect."""
 
@@ -174,13 +170,5 @@ Planned: TypeAlias = (
 """The steps of single rows, whose points are known as soon as the row is."""
 
 Step: TypeAlias = (
-    Planned
-    | Rows
-    | RefusedChange
-    | DispatcherOpened
-    | PerhapsEmpty
-    | ConsumerJoined
-    | ConsumerLeft
-    | Restarted
-    | EpochBegins
+    Planned | Rows | RefusedChange | DispatcherOpened | ConsumerJoined | ConsumerLeft | Restarted | EpochBegins
 )

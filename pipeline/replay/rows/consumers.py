@@ -12,9 +12,9 @@ from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Records, chosen
+from dispatch_audit.pipeline.replay.state.state import sent_before_joins
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
-from dispatch_audit.pipeline.replay.traffic.kept_in_state import sent_before_joins
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
 
 # The bytes that the broker needs for a draining hash, as PIP-379 estimates.

@@ -133,6 +133,10 @@ CONSUMER = RecordKind(
 )
 
 
+# One ledger that the trace has named, with its first and last entry there.
+LEDGER = RecordKind("ledger", {"ledger": 0, "first": 0, "end": 0})
+
+
 # The values of the subscription as a whole: one record.
 COMMON = RecordKind(
     "common",

@@ -19,8 +19,10 @@ from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rule import Counted
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, empty_table
-from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER, ENTRY, HASH
+from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER, ENTRY, HASH, LEDGER
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import (
     CLAIM,
     CONSUMER_LIMIT,
@@ -51,8 +53,7 @@ DISPATCHES, FIRST_DELIVERIES, ACKNOWLEDGEMENTS, COUNTED_DISPATCHES, LIMITED_DISP
 class State(NamedTuple):
     """The dispatcher's state, which its transitions alone write, and the memories of its observers.
 
-    `ledger_*` are the ledgers seen, ascending, with the first and last entry of each. `routing` is the one in force;
-    its owners are indexes of consumers.
+    `ledgers` are those seen, ascending. `routing` is the one in force; its owners are indexes of consumers.
     """
 
     entries: Records  # of ENTRY
@@ -63,9 +64,7 @@ class State(NamedTuple):
     hashes_free: Ints
     consumers: Records  # of CONSUMER
     words: Ints
-    ledger_ids: Ints
-    ledger_firsts: Ints
-    ledger_ends: Ints
+    ledgers: Records  # of LEDGER
     common: Records  # one of COMMON
     routing: Routing
     waits: Waits
@@ -92,9 +91,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
         hashes_free=free_slots(hashes),
         consumers=CONSUMER.new(consumers),
         words=np.zeros(words, dtype=np.int64),
-        ledger_ids=np.zeros(ledgers, dtype=np.int64),
-        ledger_firsts=np.zeros(ledgers, dtype=np.int64),
-        ledger_ends=np.zeros(ledgers, dtype=np.int64),
+        ledgers=LEDGER.new(ledgers),
         common=common,
         routing=routing_of_ranges(()),
         waits=Waits(HASH_WAIT.free(hashes), CONSUMER_WAIT.new(consumers), WAIT.new(1)),
@@ -107,3 +104,38 @@ def free_slots(rows: int) -> Ints:
     """A stack of the slots 0 to rows - 1."""
     # Popped from the end, so slots are handed out in ascending order.
     return np.arange(rows - 1, -1, -1, dtype=np.int64)
+
+
+def sent_before_joins(state: Seen) -> list[Position | None]:
+    """By the index of the consumer, the highest position dispatched before it joined; None: none was."""
+    return _positions(state, "dispatched_at_join")
+
+
+def published_before_joins(state: Seen) -> list[Position | None]:
+    """By the index of the consumer, the highest position published before it joined; None: none was."""
+    return _positions(state, "published_at_join")
+
+
+def _positions(state: Seen, of: str) -> list[Position | None]:
+    return [at if at[0] >= 0 else None for at in state.consumers.view(np.ndarray)[of].tolist()]
+
+
+def outstanding(state: Seen) -> tuple[int, int]:
+    """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
+    entries = state.entries.view(np.ndarray)
+    marks = entries["marks"][entries["ledger"] != UNKNOWN]
+    waits = marks & (Mark.WAITING | Mark.SENT | Mark.ACKED) == Mark.WAITING
+    unacknowledged = marks & (Mark.SENT | Mark.ACKED) == Mark.SENT
+    return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
+
+
+def highest_position(state: Seen) -> tuple[int, int]:
+    """The highest position that a row has named, as far as the state remembers; (-1, -1): none."""
+    common, entries = common_of(state), state.entries.view(np.ndarray)
+    used = entries[entries["ledger"] != UNKNOWN]
+    found: list[tuple[int, int]] = [common[of].item() for of in ("highest_dispatched", "mark_delete", "last_published")]
+    if used.size:
+        ledgers: Ints = used["ledger"]
+        ledger = int(ledgers.max())
+        found.append((ledger, int(used["entry"][ledgers == ledger].max())))
+    return max([(-1, -1), *(position for position in found if position[0] != UNKNOWN)])

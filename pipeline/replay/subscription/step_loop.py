@@ -27,12 +27,11 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsIn
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
-from dispatch_audit.pipeline.replay.state.state import DISPATCHES
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES, highest_position
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart, MissingRows
 from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispatcher
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
-from dispatch_audit.pipeline.replay.traffic.kept_in_state import highest_position
 
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
 
@@ -105,8 +104,6 @@ class StepLoop:
                     self._open(step)
                 case steps.Registered(_, row):
                     dispatcher.register_consumer(row.consumer)
-                case steps.PerhapsEmpty():
-                    dispatcher.note_counts_lost()
                 case steps.ConsumerJoined(at, consumer):
                     dispatcher.connect(consumer, at)
                 case steps.Leaving(_, consumer):
@@ -263,7 +260,6 @@ class StepLoop:
         else:
             self.dispatcher.monitor.disregard(at.seq)
         self.missing.settle(at)
-        self.dispatcher.note_counts_unseen()
 
     def disown(self, because: str) -> None:
         """Leaves open who owned any hash, for a reason as a clause: the selector is not the broker's."""

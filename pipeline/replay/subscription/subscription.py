@@ -13,12 +13,12 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.rules.alibis import standing
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
+from dispatch_audit.pipeline.replay.state.state import outstanding
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer, StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import FormerConsumers
-from dispatch_audit.pipeline.replay.traffic.kept_in_state import outstanding
 
 
 @checkpointed("subscription")

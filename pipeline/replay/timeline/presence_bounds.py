@@ -93,26 +93,6 @@ def note_resets(changes: Sequence[Bracket]) -> bool:
     return moved
 
 
-def passages(changes: Sequence[Bracket], views: Sequence[View]) -> list[tuple[int, int]]:
-    """The pairs of a join and a leave that may lie before or after a snapshot, but not around it.
-
-    Returns:
-        The numbers of a join and of the leave of the same consumer. A snapshot among the changes does not list the
-        consumer, and each of the two changes may have happened before it or after it.
-    """
-    number_of = {id(bracket): number for number, bracket in enumerate(changes)}
-    pairs = [(leave.join, leave) for leave in changes if leave.join is not None and id(leave.join) in number_of]
-    return [
-        (number_of[id(join)], number_of[id(leave)])
-        for join, leave in pairs
-        if any(
-            # A snapshot that leaves out ranges shows neither change, wherever it was taken.
-            view.ranges is not None and all(shown(view, b) is None for b in (join, leave))
-            for view in views
-        )
-    ]
-
-
 def _overlaps(leave: Bracket, reset: Bracket) -> bool:
     """Whether a restart may have closed a consumer: the leave may have happened before the end of the restart."""
     return leave.bounds[0] < reset.bounds[1]

@@ -26,9 +26,8 @@ from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import common_of, published_before_joins, sent_before_joins
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.traffic.kept_in_state import published_before_joins, sent_before_joins
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, FindingVerdict, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 
@@ -49,9 +48,8 @@ class Joined(NamedTuple):
 class Rejoin(NamedTuple):
     """The join of a consumer while none was connected, and the leave of the last one before it."""
 
-    joined: TracePoint  # the point of the join; that of the leave if `certain` is False
+    joined: TracePoint  # the point of the join
     left: TracePoint  # the point of the leave
-    certain: bool = True  # False if the two overlapped, so that the join may have taken effect first
     by_broker: bool = False  # whether the broker closed the consumer that left, as it does for a seek or an unload
 
 
@@ -209,16 +207,14 @@ class FindingContext:
         A join after a reset, which closes all consumers, is none: no read of the old dispatcher concerns the new one.
         """
         stays = self.stays.values()
-        joins = [(stay.joined, 1, "", False) for stay in stays if stay.joined is not None]
-        leaves = [(stay.left, 0, stay.leave_reason, stay.perhaps_last) for stay in stays if stay.left is not None]
+        joins = [(stay.joined, 1, "") for stay in stays if stay.joined is not None]
+        leaves = [(stay.left, 0, stay.leave_reason) for stay in stays if stay.left is not None]
         rejoins: list[Rejoin] = []
         connected, left, by_broker = 0, None, False
-        for at, is_join, reason, perhaps_last in sorted(joins + leaves):
+        for at, is_join, reason in sorted(joins + leaves):
             if is_join and connected == 0 and left is not None:
                 rejoins.append(Rejoin(at, left, by_broker=by_broker))
             connected += 1 if is_join else -1
-            if perhaps_last and connected > 0:
-                rejoins.append(Rejoin(at, at, certain=False))
             if not is_join:
                 left, by_broker = None if reason in RESTARTS else at, reason == CLOSED_BY_BROKER
         return rejoins

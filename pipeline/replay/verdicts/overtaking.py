@@ -85,12 +85,6 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
     )
     if not waited or ts_us > joined.ts_us + READ_US:
         return None
-    if not rejoin.certain:
-        because = (
-            f"a consumer left at seq {context.names.seq(left.seq)}, another one joined just then, and no "
-            "row shows in which order; if none was connected then, a read from before may have had the entry (F12)"
-        )
-        return not_provable(because)
     because = (
         f"at seq {context.names.seq(joined.seq)} a consumer joined after the last one had left, and a "
         "read from before that may have had the entry, which the rewound cursor reads again"

@@ -135,13 +135,13 @@ def note_read(state: State, ledger: int, entry: int, point: TracePoint) -> None:
     before_ledger, before_entry = common[0].highest_dispatched.ledger, common[0].highest_dispatched.entry
     set_position(common[0].highest_dispatched, EntryPosition(ledger, entry))
     for at in range(common[0].ledgers):
-        passed = state.ledger_ids[at]
+        passed = state.ledgers[at].ledger
         if passed < before_ledger or passed > ledger:
             continue
         first = before_entry + 1 if passed == before_ledger else 0
-        last = entry if passed == ledger else state.ledger_ends[at]
+        last = entry if passed == ledger else state.ledgers[at].end
         # Positions below the first one of a ledger that the trace names have no slot.
-        _mark_read(state, passed, max(first, state.ledger_firsts[at]), last, point)
+        _mark_read(state, passed, max(first, state.ledgers[at].first), last, point)
 
 
 @compiled

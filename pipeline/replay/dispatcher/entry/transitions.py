@@ -219,14 +219,6 @@ def acknowledge(state: State, out: Output, slot: int, point: TracePoint, in_tran
 
 
 @compiled
-def note_abort(state: State, slot: int) -> None:
-    """Counts what a dispatch shows: the abort of the transaction in which an entry was acknowledged has returned it."""
-    if state.entries[slot].marks & (Mark.IN_TRANSACTION | Mark.SENT) == Mark.IN_TRANSACTION | Mark.SENT:
-        state.entries[slot].redelivered += 1
-        state.entries[slot].marks |= Mark.COUNT_LOST
-
-
-@compiled
 def ack_completed(state: State, slot: int) -> None:
     """Ends an acknowledgement whose effect is recorded."""
     if state.entries[slot].marks & Mark.SETTLING != 0:
