@@ -20,14 +20,13 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_limit_of_consumer
 from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_without_publish, see_end, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_DISPATCH, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import DISPATCHES, STICKY_DISPATCHES, State
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES, STICKY_DISPATCHES, State, entry_at
 from dispatch_audit.pipeline.replay.state.values import CLOSED, NO_RESET
 
 

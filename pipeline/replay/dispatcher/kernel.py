@@ -21,7 +21,6 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.late_rows import note_late_publish, note_published
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
@@ -35,7 +34,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import State, entry_at
 from dispatch_audit.pipeline.replay.state.values import DELAYS_OFF, NO_RESET, UNLOOKED
 
 

@@ -14,13 +14,12 @@ from dispatch_audit.pipeline.replay.durations import READ_US, SKIP_US
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.pair_index import entry_at
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset, withdraw
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_position
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import State, entry_at
 
 
 @compiled

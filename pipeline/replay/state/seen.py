@@ -3,16 +3,15 @@
 The names say what a function writes; `tests/layout/test_one_writer.py` follows its writes and finds all others.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import State
 
-Seen: TypeAlias = "State"
+Seen: TypeAlias = State
 """The state of the dispatcher and the memories of all observers, to be read."""
-SeenByRules: TypeAlias = "State"
+SeenByRules: TypeAlias = State
 """The state as a rule takes it: it notes what it has checked (`checks`)."""
-SeenByLimits: TypeAlias = "State"
+SeenByLimits: TypeAlias = State
 """The state as `rules.limit_of_consumer` and `limit_of_subscription` take it: they write `limits`."""
-SeenByBlocking: TypeAlias = "State"
+SeenByBlocking: TypeAlias = State
 """The state as `blocking` takes it: it writes `waits`."""

@@ -20,7 +20,8 @@ from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, empty_table
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, empty_table, find
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER, ENTRY, HASH, LEDGER
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import (
@@ -35,7 +36,6 @@ from dispatch_audit.pipeline.replay.state.memories import (
     Waits,
 )
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
-from dispatch_audit.pipeline.replay.state.seen import Seen
 
 # What `Checks.counts` counts, and the indexes into it.
 COUNTED: Final[tuple[Counted, ...]] = (
@@ -72,10 +72,17 @@ class State(NamedTuple):
     checks: Checks
 
 
-def common_of(state: Seen) -> Mapping[str, Any]:
+def common_of(state: State) -> Mapping[str, Any]:
     """The values of the subscription as a whole, to be read by name."""
     values: Mapping[str, Any] = record_of(state.common, COMMON)
     return values
+
+
+@compiled
+def entry_at(state: State, ledger: int, entry: int) -> int:
+    """The slot of an entry, or -1."""
+    entries: Any = state.entries
+    return find(state.entry_table, entries.ledger, entries.entry, ledger, entry)
 
 
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
@@ -106,21 +113,21 @@ def free_slots(rows: int) -> Ints:
     return np.arange(rows - 1, -1, -1, dtype=np.int64)
 
 
-def sent_before_joins(state: Seen) -> list[Position | None]:
+def sent_before_joins(state: State) -> list[Position | None]:
     """By the index of the consumer, the highest position dispatched before it joined; None: none was."""
     return _positions(state, "dispatched_at_join")
 
 
-def published_before_joins(state: Seen) -> list[Position | None]:
+def published_before_joins(state: State) -> list[Position | None]:
     """By the index of the consumer, the highest position published before it joined; None: none was."""
     return _positions(state, "published_at_join")
 
 
-def _positions(state: Seen, of: str) -> list[Position | None]:
+def _positions(state: State, of: str) -> list[Position | None]:
     return [at if at[0] >= 0 else None for at in state.consumers.view(np.ndarray)[of].tolist()]
 
 
-def outstanding(state: Seen) -> tuple[int, int]:
+def outstanding(state: State) -> tuple[int, int]:
     """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
     entries = state.entries.view(np.ndarray)
     marks = entries["marks"][entries["ledger"] != UNKNOWN]
@@ -129,7 +136,7 @@ def outstanding(state: Seen) -> tuple[int, int]:
     return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
 
 
-def highest_position(state: Seen) -> tuple[int, int]:
+def highest_position(state: State) -> tuple[int, int]:
     """The highest position that a row has named, as far as the state remembers; (-1, -1): none."""
     common, entries = common_of(state), state.entries.view(np.ndarray)
     used = entries[entries["ledger"] != UNKNOWN]

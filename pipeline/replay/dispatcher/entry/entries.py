@@ -8,12 +8,12 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.pair_index import drop, entry_at, find, put
+from dispatch_audit.pipeline.replay.state.index.pair_index import drop, find, put
 from dispatch_audit.pipeline.replay.state.kinds import ENTRY, HASH
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_point, set_position
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import State, entry_at
 from dispatch_audit.pipeline.replay.state.values import NO_RESET
 
 _NEW_ENTRY: Final = ENTRY.new(1)

@@ -2,11 +2,8 @@
 
 The records are in arrays of the caller (the key columns are passed in); the table contains slot numbers only, so it can
 be rebuilt at another size without moving a record. Linear probing with backward-shift deletion leaves no tombstones, so
-look-ups stay fast over hundreds of millions of events. `entry_at` finds entries of the state. Values are also summed by
-pairs without sorting them.
+look-ups stay fast over hundreds of millions of events. Values are also summed by pairs without sorting them.
 """
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +11,6 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
-from dispatch_audit.pipeline.replay.state.seen import Seen
 
 Slots = NDArray[np.int32]
 
@@ -45,13 +41,6 @@ def find(table: Slots, keys_a: Ints, keys_b: Ints, a: int, b: int) -> int:
         if keys_a[slot] == a and keys_b[slot] == b:
             return int(slot)
         at = (at + 1) & mask
-
-
-@compiled
-def entry_at(state: Seen, ledger: int, entry: int) -> int:
-    """The slot of an entry, or -1."""
-    entries: Any = state.entries
-    return find(state.entry_table, entries.ledger, entries.entry, ledger, entry)
 
 
 @compiled
