@@ -42,26 +42,6 @@ def test_a_wrong_count_is_found_once_and_the_next_is_held_against_it() -> None:
     assert [f.seq for f in found(log, "redelivery_count")] == [wrong]
 
 
-def test_a_count_may_be_lost_where_everybody_may_have_been_gone_for_a_moment() -> None:
-    def counted(others: int) -> list[Finding]:
-        log = Log()
-        for consumer in range(1, 2 + others):
-            log.join(consumer)
-        log.publish(0)
-        log.dispatch(1, 0, count=0)
-        log.redeliver(1, 0)
-        log.now_us += 50_000
-        # Either of the two may have happened first.
-        log.join(9, phases="start")
-        log.leave(1, phases="start")
-        log.join(9, phases="end")
-        log.leave(1, phases="end")
-        log.dispatch(9, 0, count=0)
-        return found(log, "redelivery_count")
-
-    assert [len(counted(others)) for others in (0, 1)] == [0, 1]
-
-
 def test_an_acknowledgement_in_part_loses_a_count_and_never_raises_it() -> None:
     log = Log()
     log.join(1)
