@@ -98,7 +98,10 @@ def check_single_holder(state: SeenByRules, out: Output, slot: int, sent: Dispat
 
 @compiled
 def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
-    """The slot of an entry that another consumer certainly holds, if possible of an ended dispatch; -1: none."""
+    """The slot of an entry that another consumer certainly holds, if possible of an ended dispatch; -1: none.
+
+    The broker may keep a batch of which all messages are acknowledged (5.3): only a hash that drains waits for it.
+    """
     hashes, entries = state.hashes, state.entries
     at = sent.hash_at
     if hashes[at].held_elsewhere == 0:
@@ -108,7 +111,8 @@ def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
     found = NOBODY
     slot = hashes[at].first
     while slot >= 0:
-        if entries[slot].holder != sent.consumer and _certainly_held(state, slot, before_us):
+        is_acked = entries[slot].marks & Mark.ACKED != 0 and hashes[at].away == 0
+        if entries[slot].holder != sent.consumer and not is_acked and _certainly_held(state, slot, before_us):
             if entries[slot].marks & Mark.DISPATCH_CONFIRMED != 0:
                 return int(slot)
             if found < 0:

@@ -156,6 +156,30 @@ def test_an_entry_that_never_left_the_broker_does_not_hide_one_that_did() -> Non
     assert finding.other_seq == next(r["seq"] for r in log.rows if r["event"] == "dispatch" and r["entry_id"] == 1)
 
 
+def test_a_batch_is_held_by_nobody_once_all_its_messages_are_acknowledged_if_no_hash_drains() -> None:
+    """A client that gets the rest of a batch again knows nothing of the first part, and never ends with a whole ack."""
+    log = Log()
+    log.join(1)
+    log.publish(0, batch_size=3)
+    log.dispatch(1, 0, batch_size=3)
+    log.ack(1, 0, ack_set=[0b100])
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, batch_size=3)
+    log.publish(1)
+    log.dispatch(1, 1)
+    log.join(2)
+    log.ack(1, 1)
+    log.publish(2)
+    partly = [*log.rows]
+    log.ack(1, 0, ack_set=[0b011])
+    for rows, version, holders in ((partly, "3.0.7", 1), (log.rows, "3.0.7", 0), (log.rows, "4.2.4", 1)):
+        of_second = Log()
+        of_second.rows, of_second.now_us = [*rows], log.now_us
+        of_second.dispatch(2, 2)
+        findings = replayed(of_second.rows, version=version).findings
+        assert len([finding for finding in findings if finding.rule == "single_holder"]) == holders
+
+
 def test_nothing_is_certain_of_a_consumer_that_begins_to_leave() -> None:
     log = two_held()
     log.leave(1, phases="start")
