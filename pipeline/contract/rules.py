@@ -347,7 +347,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when=(
             "at the end an entry was sent 3 times or more and is not acknowledged; or its consumer holds it, "
             "acknowledged entries that it was sent later, and needed for none of them half of the time; or a consumer "
-            "holds entries for 5 s or longer and never acknowledged any: once for each such consumer"
+            "holds entries for 5 s or longer and never acknowledged any, or batches of which it acknowledged all "
+            "messages and never the whole: once for each such consumer"
         ),
         unless=_ALWAYS_INFORMATION,
         counted="open entries",

@@ -1,5 +1,6 @@
 """What clients do, as findings that only inform: each of these logs gives one, and nearly the same log gives none."""
 
+import pytest
 from local_replay import HIGH, LOW, Log, replayed
 
 from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
@@ -96,6 +97,29 @@ def test_consumers_that_ask_for_different_policies() -> None:
     log.join(2, allow_out_of_order=True)
 
     assert _found(log) == {"different_policies": 1}
+
+
+@pytest.mark.parametrize(
+    ("last", "version", "facts"), [([0b011], "4.2.4", 1), (None, "4.2.4", 0), ([0b011], "3.0.7", 0)]
+)
+def test_a_batch_that_was_acknowledged_in_parts_only_stays_pending(
+    last: list[int] | None, version: str, facts: int
+) -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, batch_size=3)
+    log.dispatch(1, 0, batch_size=3)
+    log.ack(1, 0, ack_set=[0b100])
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, batch_size=3)
+    log.ack(1, 0, ack_set=last)
+    found = [of for of in client_findings(replayed(log.rows, version=version).context) if of.worst]
+    assert len(found) == facts
+    for of in found:
+        (kept,) = of.worst
+        assert (of.rule, kept.detail) == ("never_acknowledged", {"held": 1})
+        assert "acknowledged all messages of 1 batch, 1:0 the first, in parts only" in kept.explanation.what
+        assert "#26125" in kept.explanation.why[0]
 
 
 def _refused(log: Log, consumer_name: str, reason: str, error: str, **policy: object) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.clients.kept_batches import kept_batches
 from dispatch_audit.pipeline.replay.clients.never_sent import never_sent
 from dispatch_audit.pipeline.replay.clients.refused import ONE_POLICY, Policy, policy_of, refused_joins, spoken
 from dispatch_audit.pipeline.replay.clients.uneven_share import uneven_shares
@@ -62,6 +63,7 @@ _HANGS: Final = FindingVerdict(
 def client_findings(context: FindingContext) -> list[RuleFindings]:
     """The findings of the rules about clients that need more than one row."""
     never, opened = _never_acknowledged(context)
+    never = [*kept_batches(context), *never]
     stays = list(context.stays.values())
     unsent = never_sent(context)
     loops, policies = list(_loops(stays, context)), list(_policies(stays, context))

@@ -21,7 +21,7 @@ def never_sent(context: FindingContext) -> list[JudgedFinding]:
     one_key = ", all of one key," if key_id != UNKNOWN and number > 1 else ""
     because = filters_in_force(context) or (
         "the broker itself acknowledges what an entry filter rejects, a message TTL expires, a backlog quota evicts, "
-        "or somebody skips, clears or seeks over"
+        "or somebody skips, clears or seeks over; consumers of another subscription type leave no rows"
     )
     finding = context.finding(
         since,
