@@ -34,6 +34,8 @@ def kept_batches(context: FindingContext) -> list[JudgedFinding]:
     entries: Any = seen.entries.view(np.ndarray)
     holder, marks = entries["holder"], entries["marks"]
     kept = (entries["ledger"] != UNKNOWN) & (holder != NOBODY) & (marks & (_OPEN | Mark.ACKED) == Mark.ACKED)
+    # A whole acknowledgement may also have come before the dispatch.
+    kept &= entries["words_at"] != UNKNOWN
     kept[kept] &= seen.consumers.view(np.ndarray)["connected"][holder[kept]] == 1
     return [
         _finding(entries[np.flatnonzero(kept & (holder == consumer))], context)
