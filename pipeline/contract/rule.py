@@ -86,6 +86,8 @@ class Rule:
         wording: the words for a finding of the kernel; None: the kernel does not check the rule.
         otherwise: the same in special cases.
         rests_on: the facts that a finding of the kernel rests on.
+        because: why it is so, as a clause, for findings that only inform; empty: the finding says it.
+        remedy: what an operator can do about such a finding, as sentences.
         sent_before: whether the evidence names the consumer that got the entry before.
     """
 
@@ -102,4 +104,6 @@ class Rule:
     wording: Wording | None = None
     otherwise: Mapping[Case, Wording] = field(default_factory=dict)
     rests_on: frozenset[Fact] = frozenset()
+    because: str = ""
+    remedy: str = ""
     sent_before: bool = False

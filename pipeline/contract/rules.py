@@ -294,6 +294,11 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="batches with their keys",
         about="facts",
         informs=True,
+        because=(
+            "the broker routes it by the key of the first message, so messages of the other keys may be delivered out "
+            "of order"
+        ),
+        remedy="Publish one key per batch, as the key-based batcher does.",
     ),
     "cumulative_ack": Rule(
         statement="Acknowledgements are individual; the broker ignores cumulative ones.",
@@ -341,6 +346,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         unless="always not provable: it is about the trace, in which no wait across the transfer is judged",
         counted="transfers between brokers",
         about="facts",
+        remedy="Synchronize the clocks of the brokers (NTP).",
     ),
     "never_acknowledged": Rule(
         statement="A consumer acknowledges what it is sent.",
@@ -365,6 +371,14 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="consumers",
         about="facts",
         informs=True,
+        because=(
+            "the broker itself acknowledges what an entry filter rejects, a message TTL expires, a backlog quota "
+            "evicts, or somebody skips, clears or seeks over; consumers of another subscription type leave no rows"
+        ),
+        remedy=(
+            "If these messages are missed, look at the entry filters of the topic and the namespace, its message TTL "
+            "and its backlog quota."
+        ),
     ),
     "published_twice": Rule(
         statement="A producer publishes a message once.",
@@ -376,6 +390,15 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="producers",
         about="facts",
         informs=True,
+        because=(
+            "it had no receipt when it reconnected, or waited too long for one, and sent them again; the broker keeps "
+            "both where deduplication is off, so consumers get them twice, the second time behind newer ones of their "
+            "key"
+        ),
+        remedy=(
+            "Switch deduplication on (brokerDeduplicationEnabled, or the policy of the namespace) and give producers "
+            "fixed names, or let consumers ignore what they have processed."
+        ),
     ),
     "two_kinds_of_keys": Rule(
         statement="All entries of a topic are routed by ordering keys, or none is.",
@@ -384,6 +407,11 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="producers",
         about="facts",
         informs=True,
+        because=(
+            "the broker routes a message by its ordering key, and by its key only where it has none, so messages of "
+            "one key may go to two consumers, and no order is kept between them"
+        ),
+        remedy="Let all producers set ordering keys, or none.",
     ),
     "acknowledged_before_reset": Rule(
         statement="An entry that was acknowledged is not sent again.",
@@ -396,6 +424,10 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         rests_on=_DISPATCHED,
         wording=Wording(
             "{sent} again", "although", "it was acknowledged before the reset in between, or mark-delete had passed it"
+        ),
+        because=(
+            "a restart or an unload loses acknowledgements that were not stored: those after the cursor was stored "
+            "last, and holes beyond managedLedgerMaxUnackedRangesToPersist; a seek brings all of them back on purpose"
         ),
     ),
     "aborted_acknowledgement": Rule(
@@ -410,6 +442,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         wording=Wording(
             "{sent} again", "because", "the transaction in which it was acknowledged was aborted, or timed out"
         ),
+        because="an abort returns what the transaction acknowledged, behind later entries of its key",
     ),
     "sent_often": Rule(
         statement="An entry is acknowledged when it is sent, or soon after.",
@@ -421,6 +454,10 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         number=SENT_OFTEN,
         rests_on=_DISPATCHED,
         wording=Wording("entry {entry} was sent {value} times before {receiver} acknowledged it {here}"),
+        because=(
+            "consumers gave it back, left without an acknowledgement, or let the ack timeout pass; a dead letter or "
+            "retry policy acknowledges such an entry when it has sent it to another topic"
+        ),
     ),
     "reconnect_loop": Rule(
         statement="A consumer stays connected.",
@@ -437,6 +474,11 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="consumers",
         about="facts",
         informs=True,
+        because=(
+            "brokers before 4.0.1 close the connected consumers when one with another policy joins, so both groups "
+            "throw each other out in turns; later ones refuse the join (#23272)"
+        ),
+        remedy="Give all consumers of a subscription one KeySharedPolicy, or a subscription each.",
     ),
     "refused_join": Rule(
         statement="A consumer that asks to join is let in.",
@@ -457,6 +499,11 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         counted="consumers",
         about="facts",
         informs=True,
+        because=(
+            "a key goes to one consumer, so few keys, or keys of different weight, give consumers different shares; "
+            "what waits for a consumer was not sent to it yet"
+        ),
+        remedy="More keys even it out; consumers beyond the number of keys get nothing.",
     ),
 }
 """All rules, in the order in which reports name them."""

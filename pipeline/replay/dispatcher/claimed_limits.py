@@ -100,12 +100,6 @@ def stand_again(state: State, setting: str) -> None:
         record_of(state.common, COMMON)["full"] = 0
 
 
-def messages_of_a_read(state: Seen) -> int:
-    """The most messages that one read brings: it may take the subscription so far beyond its limit."""
-    largest = int(state.limits.consumers.view(np.ndarray)["largest"].max(initial=0))
-    return int(record_of(state.common, COMMON)["read_batch_max"]) * max(largest, 1)
-
-
 def disregard(state: State, out: Output) -> list[ContradictedLimit]:
     """Drops the limits that the kernel has found contradicted, and that anything waits for them."""
     common, found = record_of(state.common, COMMON), list[ContradictedLimit]()

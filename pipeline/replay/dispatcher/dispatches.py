@@ -17,8 +17,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
-from dispatch_audit.pipeline.replay.rules.limit_of_consumer import note_limit_of_consumer
-from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_limit_of_subscription
+from dispatch_audit.pipeline.replay.rules.limits import note_limit_of_consumer, note_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_without_publish, see_end, withdraw
 from dispatch_audit.pipeline.replay.state.marks import Mark

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
-from dispatch_audit.pipeline.replay.rules.limit_of_subscription import note_full
+from dispatch_audit.pipeline.replay.rules.limits import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_late_publish, note_published
 from dispatch_audit.pipeline.replay.state.marks import Mark

@@ -7,7 +7,7 @@ from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.client_view import ClientView, Pair
-from dispatch_audit.pipeline.replay.packing.packed_batch import Merged, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.rows.coverage import answers_from_outside, coverage, refused
@@ -62,7 +62,8 @@ def outside_tables(
         counted.add(part)
         if config.recorded_by == CLIENT:
             view.feed(part.events, part.membership, part.gaps)
-        listed |= _listed(part)
+        for found in map(parsed_snapshot, part.snapshots):
+            listed |= {one.consumer for one in (*found.as_before, *found.consumers)}
         unused += len(part.contradicted)
         yield "refused", refused([*part.contradicted, *part.repeated], ONE)
     findings = [
@@ -81,14 +82,9 @@ def outside_tables(
     # Only compared receives are judged rows; acknowledgements only settle entries.
     unseen = Unseen(
         rows_censored=counted.rows - view.checked - unused - view.unkeyed,
-        dispatches_undecided=0,
         dispatches_without_key=view.unkeyed,
-        entries_without_publish=0,
-        dispatches_without_end=0,
-        censored_never_dispatched=0,
         censored_never_acknowledged=view.open,
         consumers_by_snapshot_only=len(listed),
-        rows_censored_by_gaps=0,
     )
     covered = coverage(counted, unused, unseen, 0) | answers_from_outside(counted.dispatches)
     yield "violations", violations(findings, findings_per_rule_max)
@@ -96,16 +92,10 @@ def outside_tables(
     yield "coverage", columns_of([covered])
 
 
-def _listed(part: Merged) -> set[int]:
-    """The consumers that snapshots name."""
-    snapshots = map(parsed_snapshot, part.snapshots)
-    return {one.consumer for found in snapshots for one in (*found.as_before, *found.consumers)}
-
-
 def _finding(view: ClientView, pair: Pair, text: FindingText) -> JudgedFinding:
     receive, earlier = pair
     entry, before = position(*receive.position), position(*earlier.position)
-    consumer, other = _spoken(view, receive.consumer), _spoken(view, earlier.consumer)
+    consumer, other = (f"{view.names.get(one.consumer)} (consumer {one.consumer})" for one in pair)
     words = {
         "consumer": consumer,
         "other": other,
@@ -129,7 +119,3 @@ def _finding(view: ClientView, pair: Pair, text: FindingText) -> JudgedFinding:
         other_consumer_name=view.names.get(earlier.consumer),
         detail={"other_position": before, "other_seq": earlier.seq, "same_key": True},
     )
-
-
-def _spoken(view: ClientView, consumer: int) -> str:
-    return f"{view.names.get(consumer)} (consumer {consumer})"

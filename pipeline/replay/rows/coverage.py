@@ -51,13 +51,18 @@ def coverage(counted: RowsSeen, refused: int, unseen: Unseen, left_out: int) -> 
 
 def refused(rows: Iterable[Refused], recorders: Recorders) -> Columns:
     """A row for each row of the trace that was refused; consumers have the recorders' own numbers."""
-    return columns_of([{"seq": row.seq, "reason": row.reason, "detail": _detail(row, recorders)} for row in rows])
-
-
-def _detail(row: Refused, recorders: Recorders) -> str:
-    if row.consumer is None:
-        return row.detail
-    return f"consumer {recorders.spoken_consumer(row.consumer)} {row.detail}"
+    return columns_of(
+        [
+            {
+                "seq": row.seq,
+                "reason": row.reason,
+                "detail": f"consumer {recorders.spoken_consumer(row.consumer)} {row.detail}"
+                if row.consumer is not None
+                else row.detail,
+            }
+            for row in rows
+        ]
+    )
 
 
 def answers(

@@ -74,27 +74,23 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
 
     Findings have the marks of the entries before the dispatch. Where consumers allow it, nothing keeps order.
     """
-    cases: tuple[tuple[ExceptionId, Alibi], ...] = (
+    cases: tuple[tuple[ExceptionId, Fact, Callable[[Records], Mask]], ...] = (
         # Ownership is promised even so.
-        *([_permitted("ordered", everything, "E5")] if not keeps_order else []),
+        ("E5", "ordered", lambda found: np.full(found.size, not keeps_order)),
         # A nacked entry is in replay without its hash, so it blocks no entry and no entry blocks it (4.12, 5.6).
-        _permitted("in order", lambda found: _either(found, Mark.NACKED), "E1"),
+        ("E1", "in order", lambda found: _either(found, Mark.NACKED)),
         # Once sent when due, a delayed entry is like any other: when its consumer leaves, it returns with its hash.
-        _permitted("in order", lambda found: _may_be_tracked(found.marks) | _may_be_tracked(found.other_marks), "E2"),
-        _permitted("in order", lambda found: _either(found, Mark.MAYBE_SKIPPED), "E6"),
-        _permitted("one holder", lambda found: found.other_marks & Mark.MAYBE_SKIPPED != 0, "E6"),
+        ("E2", "in order", lambda found: _may_be_tracked(found.marks) | _may_be_tracked(found.other_marks)),
+        ("E6", "in order", lambda found: _either(found, Mark.MAYBE_SKIPPED)),
+        ("E6", "one holder", lambda found: found.other_marks & Mark.MAYBE_SKIPPED != 0),
         # No consumer acknowledged it: a read in flight contained it when mark-delete passed it.
-        _permitted("once", lambda found: (found.acknowledged == 1) & (found.marks & Mark.PASSED != 0), "E6"),
+        ("E6", "once", lambda found: (found.acknowledged == 1) & (found.marks & Mark.PASSED != 0)),
     )
-    alibis = [(exception, alibi) for exception, alibi in cases if exception in exceptions]
+    known = [case for case in cases if case[0] in exceptions]
     # The last number is that of a finding with NO_ALIBI.
-    numbers = np.array([*(int(exception[1:]) for exception, _ in alibis), NOT_PERMITTED], dtype=np.int64)
-    by: Ints = numbers[joined(found, [alibi for _, alibi in alibis])]
+    numbers = np.array([*(int(exception[1:]) for exception, _, _ in known), NOT_PERMITTED], dtype=np.int64)
+    by: Ints = numbers[joined(found, [Alibi(fact, covers, "permitted") for _, fact, covers in known])]
     return by
-
-
-def _permitted(fact: Fact, covers: Callable[[Records], Mask], exception: ExceptionId) -> tuple[ExceptionId, Alibi]:
-    return exception, Alibi(fact, covers, "permitted")
 
 
 def _either(found: Records, mark: int) -> Mask:

@@ -19,8 +19,7 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report, report_against
-from dispatch_audit.pipeline.replay.rules.limit_of_consumer import check_limit_of_consumer
-from dispatch_audit.pipeline.replay.rules.limit_of_subscription import check_limit_of_subscription
+from dispatch_audit.pipeline.replay.rules.limits import check_limit_of_consumer, check_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import older_waiting
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
@@ -89,36 +88,41 @@ def check_owner(state: Seen, out: Output, slot: int, sent: Dispatch, sticky: boo
 @compiled
 def check_single_holder(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
     """Checks V1, V3: no other consumer holds an entry of the hash."""
-    other = _foreign_holding(state, sent, before_us)
-    if other < 0:
-        other = _perhaps_dropped(state, sent)
+    other = _held_by_another(state, sent, before_us)
     if other >= 0:
         report_against(state, out, SINGLE_HOLDER, slot, sent, other)
 
 
 @compiled
-def _foreign_holding(state: Seen, sent: Dispatch, before_us: int) -> int:
-    """The slot of an entry that another consumer certainly holds, if possible of an ended dispatch; -1: none.
+def _held_by_another(state: Seen, sent: Dispatch, before_us: int) -> int:
+    """The slot of an entry that another consumer holds, if possible for certain, and of an ended dispatch; -1: none.
 
-    The broker may keep a batch of which all messages are acknowledged (5.3): only a hash that drains waits for it.
+    The broker may have dropped what a skip passed (E6). It may keep a batch of which all messages are acknowledged
+    (5.3), but only a hash that drains waits for that.
     """
-    hashes, entries = state.hashes, state.entries
-    at = sent.hash_at
+    hashes, entries, at = state.hashes, state.entries, sent.hash_at
     if hashes[at].held_elsewhere == 0:
         holder = hashes[at].holder
         if hashes[at].held == 0 or holder == sent.consumer or state.consumers[holder].leaving != 0:
             return NOBODY
-    found = NOBODY
-    slot = hashes[at].first
+    certain, dropped, slot = NOBODY, NOBODY, hashes[at].first
     while slot >= 0:
         is_acked = entries[slot].marks & Mark.ACKED != 0 and hashes[at].away == 0
-        if entries[slot].holder != sent.consumer and not is_acked and _certainly_held(state, slot, before_us):
+        if entries[slot].holder == sent.consumer:
+            pass
+        elif not is_acked and _certainly_held(state, slot, before_us):
             if entries[slot].marks & Mark.DISPATCH_CONFIRMED != 0:
                 return int(slot)
-            if found < 0:
-                found = slot
+            if certain < 0:
+                certain = slot
+        elif (
+            dropped < 0
+            and entries[slot].marks & Mark.MAYBE_SKIPPED != 0
+            and state.consumers[entries[slot].holder].leaving == 0
+        ):
+            dropped = slot
         slot = entries[slot].next
-    return found
+    return int(certain if certain >= 0 else dropped)
 
 
 @compiled
@@ -131,23 +135,6 @@ def _certainly_held(state: Seen, slot: int, before_us: int) -> bool:
         and entries[slot].marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0
         and entries[slot].sent_at.ts_us <= before_us
     )
-
-
-@compiled
-def _perhaps_dropped(state: Seen, sent: Dispatch) -> int:
-    """The slot of another consumer's entry of the hash that the broker may have dropped for a skip (E6); -1: none."""
-    entries = state.entries
-    slot = state.hashes[sent.hash_at].first
-    while slot >= 0:
-        holder = entries[slot].holder
-        if (
-            holder != sent.consumer
-            and entries[slot].marks & Mark.MAYBE_SKIPPED != 0
-            and state.consumers[holder].leaving == 0
-        ):
-            return int(slot)
-        slot = entries[slot].next
-    return NOBODY
 
 
 @compiled

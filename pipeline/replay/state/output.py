@@ -94,7 +94,6 @@ class KernelFinding(NamedTuple):
     expected: int = UNKNOWN  # the value that the rule allows
     limited: int = 0  # whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION
     said: int = 0  # 1 if a row says that limit
-    largest: int = 0  # the most messages in an entry that the consumer was sent; 0: not about its limit
     read_when_full: int = 0  # entries read since the subscription is at its limit; 0: not about that limit
     vague: int = 0  # 1 if the broker's own count may be lower than that of the trace
     permitted: int = 0  # the number of the exception that permits it, from the collector; 0: none

@@ -12,6 +12,6 @@ Seen: TypeAlias = State
 SeenByRules: TypeAlias = State
 """The state as a rule takes it: it notes what it has checked (`checks`)."""
 SeenByLimits: TypeAlias = State
-"""The state as `rules.limit_of_consumer` and `limit_of_subscription` take it: they write `limits`."""
+"""The state as `rules.limits` takes it: it writes `limits`."""
 SeenByBlocking: TypeAlias = State
 """The state as `blocking` takes it: it writes `waits`."""

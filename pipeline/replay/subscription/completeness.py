@@ -21,16 +21,16 @@ _ENDS = among(Code.DISPATCH_END)
 class Unseen(NamedTuple):
     """What the replay could not see, or not to the end, as columns of `coverage`."""
 
-    rows_censored: int  # rows that may not be judged (`cold_start`)
-    dispatches_undecided: int  # dispatches of hashes whose owner is open (`undecided_ranges`)
-    dispatches_without_key: int  # dispatches whose key no row had named by then, so that no rule could be checked
-    entries_without_publish: int  # entries that were dispatched or acknowledged and whose publish is not in the trace
-    dispatches_without_end: int  # dispatches without a row that shows that they reached the connection
+    rows_censored: int = 0  # rows that may not be judged (`cold_start`)
+    dispatches_undecided: int = 0  # dispatches of hashes whose owner is open (`undecided_ranges`)
+    dispatches_without_key: int = 0  # dispatches whose key no row had named by then, so that no rule could be checked
+    entries_without_publish: int = 0  # entries that were dispatched or acknowledged, without a row of their publish
+    dispatches_without_end: int = 0  # dispatches without a row that shows that they reached the connection
     # Entries that still wait for their first dispatch at the end. They may be sent later.
-    censored_never_dispatched: int
-    censored_never_acknowledged: int  # entries that were dispatched and not acknowledged at the end. They may be later.
-    consumers_by_snapshot_only: int  # consumers that only snapshots name
-    rows_censored_by_gaps: int  # the censored rows in a gap or after one
+    censored_never_dispatched: int = 0
+    censored_never_acknowledged: int = 0  # entries that were dispatched, and that may be acknowledged later
+    consumers_by_snapshot_only: int = 0  # consumers that only snapshots name
+    rows_censored_by_gaps: int = 0  # the censored rows in a gap or after one
 
 
 @checkpointed("rows_seen")

@@ -9,12 +9,11 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
 from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
-from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
-from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
+from dispatch_audit.pipeline.replay.snapshots.comparison import ImpossibleCounter, Mismatch
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen

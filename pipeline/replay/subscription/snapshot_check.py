@@ -14,8 +14,7 @@ from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
-from dispatch_audit.pipeline.replay.snapshots.comparison import Bracketed, Comparison, Moment
-from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
+from dispatch_audit.pipeline.replay.snapshots.comparison import Bracketed, Comparison, ImpossibleCounters, Moment
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording

@@ -12,9 +12,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
-from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
-from dispatch_audit.pipeline.replay.evidence.settings_evidence import SettingsEvidence, may_be_other
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import ComparedSettings, SettingsEvidence, may_be_other
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import messages_of_a_read
 from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
@@ -121,7 +120,7 @@ class Subscription:
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
-        withdrawn = [*dispatcher.collector.alibis(), *loop.limits.alibis(messages_of_a_read(dispatcher.seen))]
+        withdrawn = [*dispatcher.collector.alibis(), *loop.limits.alibis()]
         never_dispatched, never_acknowledged = outstanding(dispatcher.seen)
         return ReplayResult(
             loop=loop,

@@ -15,15 +15,14 @@ from typing import Final, NamedTuple
 from dispatch_audit.pipeline.contract.rules import OWNERSHIP
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.state.records import chosen
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
-from dispatch_audit.pipeline.replay.trial.dispatched_ring import routed
-from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, other_selectors, selector_of
+from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, other_selectors, routed, selector_of
 
 TRIAL_ROWS: Final = 1 << 17
 """The number of rows after which the claimed selector stays if nothing contradicts it."""

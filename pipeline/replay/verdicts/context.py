@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, chosen, plain
 from dispatch_audit.pipeline.replay.state.state import common_of, published_before_joins, sent_before_joins
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, FindingVerdict, JudgedFinding
@@ -35,14 +35,16 @@ SENT_WITHOUT_ACK_MAX: Final = 1_000
 """The entries that may be sent before one is acknowledged: by default the receiver queue of a client."""
 
 
-class Joined(NamedTuple):
-    """The positions that the dispatcher had reached when a consumer joined (contract 6.7)."""
+Row: TypeAlias = TracePoint | MembershipEvent | Snapshot | KernelFinding
+"""What findings are about: a row of the trace, or a finding of the kernel on one."""
 
-    # The highest position dispatched before; None: no entry was, or the consumer never joined.
-    read: tuple[int, int] | None
-    # The highest position published before; None: no entry was, or the consumer never joined.
-    published: tuple[int, int] | None
-    reported: tuple[int, int] | None  # `readPositionWhenJoining` of a snapshot; None: no snapshot reported it
+
+class Joined(NamedTuple):
+    """The positions that the dispatcher had reached when a consumer joined (contract 6.7); None: no row shows it."""
+
+    read: tuple[int, int] | None  # the highest position dispatched before
+    published: tuple[int, int] | None  # the highest position published before
+    reported: tuple[int, int] | None  # `readPositionWhenJoining` of a snapshot
 
 
 class Rejoin(NamedTuple):
@@ -94,13 +96,19 @@ class FindingContext:
         """Whether a rule applies to the broker with its settings."""
         return rule in self.config.profile.rules and self.config.broker.get(RULES[rule].needs) is not False
 
-    def exception(self, exception: ExceptionId) -> ExceptionId | None:
-        """The exception, if the contract of this broker has it."""
-        return exception if exception in self.exceptions else None
+    def known_bug(
+        self, because: str, *symptoms: Symptom, exception: ExceptionId | None = None
+    ) -> FindingVerdict | None:
+        """The verdict that bugs with these symptoms explain a finding; None: this broker can have none of them.
+
+        They may belong to an exception, if the contract of the broker has it.
+        """
+        bugs, permitted_by = self.bugs_with(*symptoms), exception if exception in self.exceptions else None
+        return FindingVerdict("known_bug", permitted_by, bugs, because) if bugs else None
 
     def finding(
         self,
-        at: TracePoint | MembershipEvent | Snapshot | KernelFinding,
+        at: Row,
         what: str,
         verdict: FindingVerdict,
         evidence: Sequence[str],
@@ -131,6 +139,20 @@ class FindingContext:
             assumes=assumes,
             **columns,
         )
+
+    def fact(
+        self,
+        rule: RuleName,
+        at: Row,
+        what: str,
+        evidence: Sequence[str],
+        because: str = "",
+        remedy: str = "",
+        **more: Any,
+    ) -> JudgedFinding:
+        """A finding of a rule that only informs, which says why it is so and what helps, unless the finding does."""
+        verdict = FindingVerdict("info", because=because or RULES[rule].because)
+        return self.finding(at, what, verdict, evidence, remedy=remedy or RULES[rule].remedy, **more)
 
     @cached_property
     def acks_recorded(self) -> bool:
@@ -169,25 +191,11 @@ class FindingContext:
         return consumer != NOBODY and self.found.loop.short_until_us.get(self.numbers[consumer], UNKNOWN) > ts_us
 
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
-        """Whether a consumer other than `but_for` left between two rows."""
-        return any(consumer != but_for for consumer in self._leavers(after_seq, before_seq))
-
-    def _leavers(self, after_seq: int, before_seq: int) -> list[int]:
+        """Whether a consumer other than `but_for`, an index, left between two rows."""
         seqs, consumers = self._leaves
         # A change at the point of a row takes effect after it.
-        return consumers[bisect_left(seqs, after_seq) : bisect_left(seqs, before_seq)]
-
-    @property
-    def joins_move_hashes(self) -> bool:
-        """Whether a join can move hashes between the others: on a ring whose points consumers share (contract 2.2)."""
-        shared = self.config.profile.ring_collision == "shared_by_modulo"
-        return shared and self.config.selector(sticky=False) == "consistent_hashing"
-
-    def joined_between(self, after_seq: int, before_seq: int) -> bool:
-        """Whether any consumer joined between two rows."""
-        joined = (stay.joined for stay in self.stays.values() if stay.joined is not None)
-        # A change at the point of a row takes effect after it.
-        return any(after_seq <= at.seq < before_seq for at in joined)
+        leavers = consumers[bisect_left(seqs, after_seq) : bisect_left(seqs, before_seq)]
+        return any(consumer != but_for for consumer in leavers)
 
     @cached_property
     def _leaves(self) -> tuple[list[int], list[int]]:
@@ -225,11 +233,8 @@ class FindingContext:
 
     @cached_property
     def _misrouted(self) -> frozenset[int]:
-        findings = self.found.findings
-        misrouted = np.isin(findings.rule, MISROUTED)
-        seq, hashes = findings.seq[misrouted], findings.hash[misrouted]
-        known = ~self.doubts.which(seq, hashes)
-        return frozenset(seq[known].tolist())
+        misrouted = chosen(self.found.findings, np.isin(self.found.findings.rule, MISROUTED))
+        return frozenset(misrouted.seq[~self.doubts.which(misrouted.seq, misrouted.hash)].tolist())
 
     def drained_before(self, finding: KernelFinding, after_seq: int = UNKNOWN) -> bool:
         """Whether, after a row and at most one read before the dispatch, its hash stopped draining for the receiver."""

@@ -57,16 +57,14 @@ def _judged(
     """The verdicts on the duplicates of one consumer, given by their indexes in the order of seq, by index."""
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
-    seqs = frozenset(findings.seq[of_consumer].tolist())
-    repeated = findings.marks[of_consumer] & Mark.REPEATED != 0
-    repeated |= np.isin(findings.other_seq[of_consumer], list(seqs))
-    repeated_again = frozenset(findings.other_seq[of_consumer][repeated].tolist())
-    more_than_twice = frozenset(of_consumer[repeated].tolist())
+    others = findings.other_seq[of_consumer]
+    repeated = (findings.marks[of_consumer] & Mark.REPEATED != 0) | np.isin(others, findings.seq[of_consumer])
+    more_than_twice = frozenset(of_consumer[repeated | np.isin(findings.seq[of_consumer], others[repeated])].tolist())
     verdicts: dict[int, FindingVerdict] = {}
     for block in blocks(of_consumer, context):
         verdict = block_verdict(block, of_consumer, replayed, context)
         for at, finding in findings_at(findings, block):
-            if at in more_than_twice or finding.seq in repeated_again:
+            if at in more_than_twice:
                 verdicts[at] = _MORE_THAN_TWICE
             elif finding.seq in miscounted or context.misrouted(finding.seq):
                 verdicts[at] = _NOT_THE_SAME
@@ -198,8 +196,7 @@ def _overlap_verdict(
     same = findings.other_consumer[of_consumer] == findings.consumer[of_consumer]
     held = of_consumer[same & (findings.acknowledged[of_consumer] == 0)]
     first, last = findings.seq[block[0]], findings.seq[block[-1]]
-    known = context.bugs_with("sent_by_two_replay_reads")
-    if not known:
+    if not context.bugs_with("sent_by_two_replay_reads"):
         return UNEXPLAINED
     consumer = int(findings.consumer[block[0]])
     surpluses = [surplus for surplus in context.found.snapshots.surpluses if surplus.consumer == consumer]
@@ -231,4 +228,4 @@ def _overlap_verdict(
                 "many"
             )
             unproven = None
-    return unproven or FindingVerdict("known_bug", context.exception("E17"), known, because)
+    return unproven or context.known_bug(because, "sent_by_two_replay_reads", exception="E17") or UNEXPLAINED

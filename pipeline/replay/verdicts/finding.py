@@ -31,7 +31,6 @@ class FindingVerdict(NamedTuple):
 
 
 UNEXPLAINED: Final = FindingVerdict("violation")
-INFORMATION: Final = FindingVerdict("info")
 
 
 def milder(one: FindingVerdict, other: FindingVerdict) -> FindingVerdict:
@@ -112,3 +111,8 @@ class RuleFindings(NamedTuple):
 def severities(found: Iterable[JudgedFinding]) -> Counter[Severity]:
     """The number of findings by severity."""
     return Counter(finding.severity for finding in found)
+
+
+def of_rule(rule: RuleName, checked: int, found: Sequence[JudgedFinding]) -> RuleFindings:
+    """The findings about a rule, if all of them are there."""
+    return RuleFindings(rule, checked, severities(found), found)

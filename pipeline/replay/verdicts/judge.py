@@ -10,15 +10,12 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
 from dispatch_audit.pipeline.contract.rules import (
-    ABORTED_ACKNOWLEDGEMENT,
-    ACKNOWLEDGED_BEFORE_RESET,
     FIRST_DELIVERY_ORDER,
     GAP_DELIVERY,
     NAME_OF,
     OVERTAKING,
     REDELIVERY_COUNT,
     RULES,
-    SENT_OFTEN,
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.rules.alibis import NO_ALIBI, NOT_PERMITTED, Alibi, everything, joined
@@ -27,7 +24,6 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
 from dispatch_audit.pipeline.replay.verdicts.finding import (
-    INFORMATION,
     UNEXPLAINED,
     FindingVerdict,
     milder,
@@ -36,32 +32,12 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     unexplained,
 )
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import alibis_of_the_past, alibis_of_trace
-from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
-from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
+from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken, two_holders
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _UNSEEN_REDELIVERY: Final = not_provable(
     "an entry filter that reschedules and a transaction that aborts raise the count too, and leave no row (E4, E11)"
 )
-_OF_INFORMATION: Final[Mapping[int, FindingVerdict]] = {
-    ACKNOWLEDGED_BEFORE_RESET: FindingVerdict(
-        "info",
-        because=(
-            "a restart or an unload loses acknowledgements that were not stored: those after the cursor was stored "
-            "last, and holes beyond managedLedgerMaxUnackedRangesToPersist; a seek brings all of them back on purpose"
-        ),
-    ),
-    ABORTED_ACKNOWLEDGEMENT: FindingVerdict(
-        "info", because="an abort returns what the transaction acknowledged, behind later entries of its key"
-    ),
-    SENT_OFTEN: FindingVerdict(
-        "info",
-        because=(
-            "consumers gave it back, left without an acknowledgement, or let the ack timeout pass; a dead letter or "
-            "retry policy acknowledges such an entry when it has sent it to another topic"
-        ),
-    ),
-}
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
@@ -102,7 +78,8 @@ def _by_rule(rule: int, permitted: int, context: FindingContext) -> FindingVerdi
         # E6: dropping an entry on which a consumer still works is a bug; dropping one that only waits does no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
         return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
-    return _OF_INFORMATION.get(rule, INFORMATION) if RULES[NAME_OF[rule]].informs else UNEXPLAINED
+    told = RULES[NAME_OF[rule]]
+    return FindingVerdict("info", because=told.because) if told.informs else UNEXPLAINED
 
 
 def _explained(context: FindingContext) -> list[FindingVerdict]:
@@ -135,12 +112,6 @@ def _of_others(
         elif finding.rule == REDELIVERY_COUNT:
             yield at, _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
-            yield at, _routed_gap(context)
-
-
-def _routed_gap(context: FindingContext) -> FindingVerdict:
-    """The verdict on a hash between two ranges of one consumer, which some versions route to that consumer."""
-    bugs = context.bugs_with("gap_inside_one_consumer")
-    if not bugs:
-        return UNEXPLAINED
-    return FindingVerdict("known_bug", None, bugs, "the hash lies between two ranges of this consumer")
+            # Some versions route it so.
+            because = "the hash lies between two ranges of this consumer"
+            yield at, context.known_bug(because, "gap_inside_one_consumer") or UNEXPLAINED

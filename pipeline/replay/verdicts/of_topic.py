@@ -3,36 +3,20 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Producers, SentByProducer
 from dispatch_audit.pipeline.replay.recorders.recorders import Apart, Term
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding, RuleFindings, not_provable
+from dispatch_audit.pipeline.replay.verdicts.finding import (
+    JudgedFinding,
+    RuleFindings,
+    not_provable,
+    of_rule,
+)
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 
-_BY_THE_FIRST = FindingVerdict(
-    "info",
-    because=(
-        "the broker routes it by the key of the first message, so messages of the other keys may be delivered out of "
-        "order"
-    ),
-)
-
-_NO_RECEIPT = FindingVerdict(
-    "info",
-    because=(
-        "it had no receipt when it reconnected, or waited too long for one, and sent them again; the broker keeps both "
-        "where deduplication is off, so consumers get them twice, the second time behind newer ones of their key"
-    ),
-)
-_BY_ORDERING_KEY = FindingVerdict(
-    "info",
-    because=(
-        "the broker routes a message by its ordering key, and by its key only where it has none, so messages of one "
-        "key may go to two consumers, and no order is kept between them"
-    ),
-)
 # Producers that a sentence names.
 _NAMED_MAX = 3
 
@@ -55,15 +39,14 @@ def _mixed(batch: MixedBatch, context: FindingContext) -> JudgedFinding:
     named = ", ".join(keys) + (f" and {more} more" if more else "")
     at = position(batch.ledger, batch.entry)
     by = f"by {batch.producer}" if batch.producer is not None else "by a producer without a name"
-    return context.finding(
+    return context.fact(
+        "mixed_key_batch",
         TracePoint(batch.seq, batch.ts_us),
         f"batch {at} contains messages of {count(batch.keys_total, 'key')}",
-        _BY_THE_FIRST,
         [
             f"seq {context.names.seq(batch.seq)}: {at} published {by} with {count(batch.messages, 'message')} of the "
             f"keys {named}"
         ],
-        remedy="Publish one key per batch, as the key-based batcher does.",
         ledger_id=batch.ledger,
         entry_id=batch.entry,
     )
@@ -73,22 +56,18 @@ def published_twice(sent: Producers, context: FindingContext) -> RuleFindings:
     """The producers that sent entries again which the topic had already (contract 9.3, E10)."""
     producers = sent.all()
     found = [_twice(one, one.again_first, context) for one in producers if one.again_first is not None]
-    return RuleFindings("published_twice", len(producers), {"info": len(found)}, found)
+    return of_rule("published_twice", len(producers), found)
 
 
 def _twice(one: SentByProducer, first: tuple[int, int, int, int], context: FindingContext) -> JudgedFinding:
     seq, ts_us, ledger, entry = first
     at = position(ledger, entry)
-    return context.finding(
+    return context.fact(
+        "published_twice",
         TracePoint(seq, ts_us),
         f"producer {one.producer} published {count(one.again, 'duplicate')}: entries with a sequence id and key that "
         f"it had used before, {at} the first",
-        _NO_RECEIPT,
         [f"seq {context.names.seq(seq)}: {at} published"],
-        remedy=(
-            "Switch deduplication on (brokerDeduplicationEnabled, or the policy of the namespace) and give producers "
-            "fixed names, or let consumers ignore what they have processed."
-        ),
         ledger_id=ledger,
         entry_id=entry,
         detail={"entries": one.again, "producer": one.producer},
@@ -101,20 +80,19 @@ def two_kinds_of_keys(sent: Producers, context: FindingContext) -> RuleFindings:
     with_ordering = [one for one in producers if one.ordering]
     without = [one for one in producers if one.entries > one.ordering + one.keyless]
     found = [_kinds(with_ordering, without, context)] if with_ordering and without else []
-    return RuleFindings("two_kinds_of_keys", len(producers), {"info": len(found)}, found)
+    return of_rule("two_kinds_of_keys", len(producers), found)
 
 
 def _kinds(some: list[SentByProducer], others: list[SentByProducer], context: FindingContext) -> JudgedFinding:
     number = sum(one.ordering for one in some), sum(one.entries - one.ordering - one.keyless for one in others)
     names = [", ".join(str(one.producer) for one in of[:_NAMED_MAX]) for of in (some, others)]
     last = others[0].last[0]
-    return context.finding(
+    return context.fact(
+        "two_kinds_of_keys",
         TracePoint(last, context.found.membership.released.ts_us),
         f"{entries(number[0])} with an ordering key (by {names[0]}) and {entries(number[1])} with only a key (by "
         f"{names[1]}) are in one topic",
-        _BY_ORDERING_KEY,
         [f"seq {context.names.seq(last)}: the last entry of {others[0].producer}"],
-        remedy="Let all producers set ordering keys, or none.",
     )
 
 
@@ -124,7 +102,7 @@ def clocks_apart(context: FindingContext) -> Iterator[RuleFindings]:
     if recorders.terms:
         after = {term.first: before for before, term in pairwise(recorders.terms)}
         found = [_clocks(apart, after[apart.place], context) for apart in recorders.apart]
-        yield RuleFindings("clocks_apart", len(after), {"not_provable": len(found)}, found)
+        yield of_rule("clocks_apart", len(after), found)
 
 
 def _clocks(apart: Apart, before: Term, context: FindingContext) -> JudgedFinding:
@@ -137,6 +115,6 @@ def _clocks(apart: Apart, before: Term, context: FindingContext) -> JudgedFindin
         context.recorders.spoken_clocks(apart),
         not_provable(because),
         [f"seq {context.names.seq(apart.place)}: first row of the next owner"],
-        remedy="Synchronize the clocks of the brokers (NTP).",
+        remedy=RULES["clocks_apart"].remedy,
         detail={"ahead_seconds": apart.ahead_us / 1e6, "producer": apart.producer},
     )

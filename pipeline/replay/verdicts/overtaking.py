@@ -6,6 +6,7 @@ Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied befor
 from collections.abc import Mapping
 
 from dispatch_audit.pipeline.replay.durations import READ_US
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
@@ -17,7 +18,81 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     not_provable,
     unexplained,
 )
-from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
+
+
+def two_holders(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+    """The verdict on an entry that was sent while `other_consumer` held another one of its hash, or had returned it.
+
+    F1, F2, F3 and F11 require that the receiver owns the hash now and that the other consumer owned it when it was sent
+    its entry.
+    """
+    if context.drains:
+        return UNEXPLAINED
+    if context.misrouted(finding.seq) or context.misrouted(finding.other_seq):
+        return unexplained("one of the two consumers did not own the hash, and no known flaw explains that")
+    joined = context.joined(finding.consumer)
+    # A change at the point of a row takes effect after it.
+    if joined is not None and joined.seq >= finding.other_seq:
+        verdict = _to_a_newcomer(finding, joined, context)
+    else:
+        verdict = _to_one_connected_before(finding, context)
+    if verdict.severity != "known_bug" or finding.other_marks & Mark.REDELIVERED == 0:
+        return verdict
+    # In a rolling restart the held entry was itself returned before, when a consumer left (#23307).
+    return verdict._replace(known_bugs=verdict.known_bugs + context.bugs_with("held_after_a_redelivery"))
+
+
+def _to_a_newcomer(finding: KernelFinding, joined: TracePoint, context: FindingContext) -> FindingVerdict:
+    """The verdict if the receiver joined after the other consumer was sent its entry.
+
+    The dispatcher may send the receiver entries up to the read position at its join (6.1).
+    """
+    entry = (finding.ledger, finding.entry)
+    read, published, reported = context.joins[finding.consumer]
+    if reported is not None and entry >= reported:
+        return unexplained(
+            f"the entry is at or after the read position at the receiver's join, {reported[0]}:{reported[1]}, so the "
+            "dispatcher had to keep it back"
+        )
+    if read is not None and entry <= read:
+        where = f"the entry was read before the receiver joined (entries up to {read[0]}:{read[1]} had been sent)"
+        if _left_behind_unseen(finding) and context.bugs_with("hidden_in_replay"):
+            because = f"{where} and returned when a consumer left, and later entries of the hash went to the other"
+            return context.known_bug(because, "waited_at_the_join", "hidden_in_replay") or UNEXPLAINED
+        return context.known_bug(f"{where} and waited", "waited_at_the_join") or UNEXPLAINED
+    # Without a reported read position the time of publish decides: a later entry cannot have been read before the join.
+    # For a returned entry `since_ts` is the time of its return, so its position decides.
+    published_in_time = finding.since_seq == UNKNOWN or finding.since_ts <= joined.ts_us + context.skew_us
+    if reported is not None or published_in_time or (published is not None and entry <= published):
+        because = "the entry was read before the receiver joined, but no entry from there on had been sent"
+        return context.known_bug(because, "read_before_the_join") or UNEXPLAINED
+    return unexplained("the entry was published after the receiver joined, and recently joined consumers have to wait")
+
+
+def _left_behind_unseen(finding: KernelFinding) -> bool:
+    """Whether it is F11: the entry, which a leaver returned, did not block its hash, so a later one was sent."""
+    left_behind = finding.marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
+    later = (finding.other_ledger, finding.other_entry) > (finding.ledger, finding.entry)
+    return left_behind and later and finding.other_seq > finding.since_seq
+
+
+def _to_one_connected_before(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+    """The verdict if the receiver was connected when the other consumer was sent its entry.
+
+    A join moves hashes only to the newcomer, so a leave moved this one. But on a ring whose points consumers share, a
+    join also moves hashes between the others (2.2).
+    """
+    if context.left_between(finding.other_seq, finding.seq, but_for=finding.other_consumer):
+        because = "a consumer left since then, and its hashes moved to the remaining consumers"
+        return context.known_bug(because, "moved_by_a_leave") or UNEXPLAINED
+    shared = context.config.profile.ring_collision == "shared_by_modulo"
+    if not shared or context.config.selector(sticky=False) != "consistent_hashing":
+        return unexplained("no consumer left meanwhile, so no leave moved the hash to the receiver")
+    joined = (stay.joined for stay in context.stays.values() if stay.joined is not None)
+    if any(finding.other_seq <= at.seq < finding.seq for at in joined):
+        because = "a consumer joined since then, which shares ring points with both, and hashes moved between them"
+        return context.known_bug(because, "moved_by_a_join") or UNEXPLAINED
+    return unexplained("no consumer left or joined meanwhile, so no change moved the hash to the receiver")
 
 
 def passes_a_leaver(finding: KernelFinding) -> bool:
@@ -33,21 +108,18 @@ def overtaken(
     If a leaving consumer may still have held the older entry, the milder verdict applies (`passes_a_leaver`).
     `overtakings` has, by seq, the verdict on every earlier dispatch that passed a waiting entry of its hash.
     """
-    rewound = sent_from_before(finding, finding.seq, finding.ts_us, context)
-    rejoin = context.rejoin_before(finding.seq)
-    if rewound is None and rejoin is not None and finding.other_since_seq < rejoin.joined.seq:
-        # The older entry waits from before the rewind, so the rewound cursor may not have read it yet.
-        rewound = still_from_before(finding, finding.sent_before_seq, overtakings, context)
-    if rewound is None or context.misrouted(finding.seq):
-        return _by_the_older_one(finding, context)
-    if rewound.severity == "not_provable":
-        return milder(_by_the_older_one(finding, context), rewound)
-    return rewound
-
-
-def _by_the_older_one(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+    rejoin, rewound = context.rejoin_before(finding.seq), None
+    if rejoin is not None and not context.misrouted(finding.seq):
+        rewound = sent_from_before(finding, finding.seq, finding.ts_us, context)
+        if rewound is None and finding.other_since_seq < rejoin.joined.seq:
+            # The older entry waits from before the rewind, so the rewound cursor may not have read it yet.
+            rewound = still_from_before(finding, finding.sent_before_seq, overtakings, context)
+    if rewound is not None and rewound.severity != "not_provable":
+        return rewound
     verdict = _overtaken(finding, context)
-    return milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
+    if passes_a_leaver(finding):
+        verdict = milder(two_holders(finding, context), verdict)
+    return verdict if rewound is None else milder(verdict, rewound)
 
 
 def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
@@ -55,17 +127,11 @@ def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdic
         return unexplained("the receiver did not own the hash")
     left_behind = finding.other_marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
     # Checked before E7, which is rarer: under the classic dispatcher every leave causes this (contract 6.5).
-    hiding = context.bugs_with("hidden_in_replay")
-    hidden = _hidden(finding, left_behind, context.skew_us) if hiding else ""
-    if hidden:
-        return FindingVerdict("known_bug", None, hiding, hidden)
-    in_flight = _replay_in_flight(finding, context) if left_behind else None
-    if in_flight is not None:
-        return in_flight
-    if not left_behind and _unblocked_amid_a_read(finding, context):
-        because = "the hash had just stopped draining, and the older entry had been put back to replay before that"
-        return FindingVerdict("known_bug", context.exception("E8"), context.bugs_with("unblocked_amid_a_read"), because)
-    return two_holders(finding, context) if left_behind else UNEXPLAINED
+    hidden = _hidden(finding, left_behind, context.skew_us)
+    known = context.known_bug(hidden, "hidden_in_replay") if hidden else None
+    if left_behind:
+        return known or _replay_in_flight(finding, context) or two_holders(finding, context)
+    return known or _unblocked_amid_a_read(finding, context) or UNEXPLAINED
 
 
 def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: FindingContext) -> FindingVerdict | None:
@@ -75,21 +141,18 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
     rewind are still sent to it, and the rewound cursor reads them again, after older entries that the leaver had held
     (contract 6.8). So such an entry waited when the last consumer left, and was sent at most one read after the join.
     """
-    known = context.bugs_with("read_before_the_rewind")
     rejoin = context.rejoin_before(seq)
-    if not known or rejoin is None:
+    if rejoin is None or not context.bugs_with("read_before_the_rewind"):
         return None
     joined, left = rejoin.joined, rejoin.left
-    waited = finding.since_seq == UNKNOWN or (
-        finding.since_seq != left.seq and finding.since_ts <= left.ts_us + context.skew_us
-    )
-    if not waited or ts_us > joined.ts_us + READ_US:
+    came_later = finding.since_seq == left.seq or finding.since_ts > left.ts_us + context.skew_us
+    if (finding.since_seq != UNKNOWN and came_later) or ts_us > joined.ts_us + READ_US:
         return None
     because = (
         f"at seq {context.names.seq(joined.seq)} a consumer joined after the last one had left, and a "
         "read from before that may have had the entry, which the rewound cursor reads again"
     )
-    return FindingVerdict("known_bug", context.exception("E3"), known, because)
+    return context.known_bug(because, "read_before_the_rewind", exception="E3")
 
 
 def still_from_before(
@@ -134,19 +197,22 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
     since_seq, since_ts = finding.since_seq, finding.since_ts
     if finding.hash_since_seq != UNKNOWN:
         since_seq, since_ts = finding.hash_since_seq, finding.hash_since_ts
-    waited = finding.other_marks & Mark.REPLAYED and since_seq < finding.other_seq
-    drained = finding.draining or context.drained_before(finding)
-    owners = context.doubts
-    short = context.was_short_since(finding.other_consumer, since_ts)
-    discarded = context.left_between(since_seq, finding.other_since_seq, but_for=finding.other_consumer)
-    in_doubt = owners.about(finding.hash, since_seq, finding.seq) is not None
-    if unseen or waited or drained or short or discarded or in_doubt or finding.reported_read:
-        because = (
-            f"{entered}; if this entry already waited there, which no row shows, a replay read may have had it in "
-            "flight (E7)"
-        )
-        return not_provable(because)
-    return None
+    had_to_wait = (
+        unseen
+        or (finding.other_marks & Mark.REPLAYED and since_seq < finding.other_seq)
+        or finding.draining
+        or context.drained_before(finding)
+        or context.was_short_since(finding.other_consumer, since_ts)
+        or context.left_between(since_seq, finding.other_since_seq, but_for=finding.other_consumer)
+        or context.doubts.about(finding.hash, since_seq, finding.seq) is not None
+        or finding.reported_read
+    )
+    if not had_to_wait:
+        return None
+    return not_provable(
+        f"{entered}; if this entry already waited there, which no row shows, a replay read may have had it in "
+        "flight (E7)"
+    )
 
 
 def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
@@ -170,10 +236,12 @@ def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
     return ""
 
 
-def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> bool:
-    """Whether #23870 explains it (contract 4.11): both waited, and draining ended at most one read before."""
-    waited_since = max(finding.since_seq, finding.other_since_seq)
-    return bool(context.bugs_with("unblocked_amid_a_read") and context.drained_before(finding, waited_since))
+def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
+    """The verdict that it is #23870 (contract 4.11): both waited, and draining ended at most one read before."""
+    if not context.drained_before(finding, max(finding.since_seq, finding.other_since_seq)):
+        return None
+    because = "the hash had just stopped draining, and the older entry had been put back to replay before that"
+    return context.known_bug(because, "unblocked_amid_a_read", exception="E8")
 
 
 def late_first(

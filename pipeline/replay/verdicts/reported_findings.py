@@ -6,15 +6,14 @@ Snapshots have no total of permits; permits below zero after a leave have no oth
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
-from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
-from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
+from dispatch_audit.pipeline.replay.snapshots.comparison import ImpossibleCounter, Mismatch
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -24,6 +23,7 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     JudgedFinding,
     RuleFindings,
     not_provable,
+    of_rule,
     severities,
 )
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import not_acknowledged, perhaps_other_dispatcher
@@ -32,7 +32,7 @@ from dispatch_audit.pipeline.utc import moment
 
 _NAMED_MAX = 10
 # By rule: the noun for what differs, and the clauses for what only the broker has and for what only the trace has.
-_DIFFERENCES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
+_DIFFERENCES: Final[Mapping[RuleName, tuple[tuple[str, str], tuple[str, str]]]] = {
     "assignment_mismatch": (
         ("hash range", "hash ranges"),
         (
@@ -48,20 +48,19 @@ _DIFFERENCES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
         ),
     ),
 }
-_RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
 
 
 def mismatch_findings(context: FindingContext) -> list[RuleFindings]:
     """The mismatches between snapshots and the replay, by rule, in the order of the trace."""
-    found = context.found
+    found, comparison = context.found, context.found.snapshots.comparison
     by_rule = []
-    for rule in _RULES:
-        findings = [_mismatch_finding(m, context) for m in found.reported_mismatches if m.rule == rule]
+    for rule in _DIFFERENCES:
+        findings = [_mismatch_finding(m, rule, context) for m in found.reported_mismatches if m.rule == rule]
         counts = severities(findings)
         # Mismatches beyond the limit were only counted; without evidence no reason for a milder verdict is known.
         unproven = found.membership.owners.unknown or (rule == "draining_mismatch" and bool(_never_recorded(context)))
-        counts["not_provable" if unproven else "violation"] += found.snapshots.comparison.beyond[rule]
-        by_rule.append(RuleFindings(rule, found.snapshots.comparison.compared[rule], +counts, findings))
+        counts["not_provable" if unproven else "violation"] += comparison.beyond[rule]
+        by_rule.append(RuleFindings(rule, comparison.compared[rule], +counts, findings))
     return by_rule
 
 
@@ -93,36 +92,38 @@ def _mismatch_verdict(mismatch: Mismatch, context: FindingContext) -> FindingVer
     if because:
         return not_provable(because)
     if of_draining and mismatch.missing and not mismatch.surplus:
-        bugs = context.bugs_with("reported_as_draining_still")
-        if bugs:
-            return FindingVerdict("known_bug", None, bugs)
+        return context.known_bug("", "reported_as_draining_still") or UNEXPLAINED
     return UNEXPLAINED
 
 
-def _mismatch_finding(mismatch: Mismatch, context: FindingContext) -> JudgedFinding:
-    snapshot, names = mismatch.snapshot, context.names
-    evidence, bracket = taken_between(snapshot, names)
-    noun, templates = _DIFFERENCES[mismatch.rule]
+def _mismatch_finding(mismatch: Mismatch, rule: RuleName, context: FindingContext) -> JudgedFinding:
+    noun, templates = _DIFFERENCES[rule]
     differences = "; ".join(
         template.format(count(len(items), *noun), _listed(items))
         for template, items in zip(templates, (mismatch.missing, mismatch.surplus), strict=True)
         if items
     )
-    return context.finding(
-        snapshot,
-        f"for {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {differences}",
-        _mismatch_verdict(mismatch, context),
-        [evidence],
-        consumer=mismatch.consumer,
-        detail=bracket,
-    )
+    at = moment(mismatch.snapshot.ts_us)
+    what = f"for {context.names.spoken(mismatch.consumer)} at {at} {differences}"
+    verdict = _mismatch_verdict(mismatch, context)
+    return _of_snapshot(mismatch.snapshot, what, verdict, context, consumer=mismatch.consumer, detail={})
 
 
-def taken_between(snapshot: Snapshot, names: Names) -> tuple[str, dict[str, object]]:
-    """The line of evidence for a snapshot, and the rows between which it was taken as details of a finding."""
+def _of_snapshot(
+    snapshot: Snapshot,
+    what: str,
+    verdict: FindingVerdict,
+    context: FindingContext,
+    *,
+    detail: dict[str, object],
+    **parts: Any,
+) -> JudgedFinding:
+    """A finding on a snapshot, with the rows between which it was taken."""
+    names = context.names
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
-    line = f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"
-    return line, {"seq_begin": begin, "seq_end": end}
+    evidence = [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"]
+    bracket = {"seq_begin": begin, "seq_end": end}
+    return context.finding(snapshot, what, verdict, evidence, detail={**detail, **bracket}, **parts)
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -152,19 +153,18 @@ def _bugs(found: ImpossibleCounter, context: FindingContext) -> tuple[str, ...]:
 
 def _counter_finding(found: ImpossibleCounter, context: FindingContext) -> JudgedFinding:
     snapshot, names = found.snapshot, context.names
-    evidence, bracket = taken_between(snapshot, names)
     of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
     together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
-    return context.finding(
+    return _of_snapshot(
         snapshot,
         f"for {of_whom} the broker reports {found.value} {_SPOKEN[found.counter]} at {moment(snapshot.ts_us)} "
         f"(seq {names.seq(snapshot.seq)}){together}",
         FindingVerdict("info", known_bugs=_bugs(found, context)),
-        [evidence],
+        context,
         contrast="but",
         against="there cannot be fewer than none",
         consumer=found.consumer,
-        detail={"counter": found.counter, "value": found.value, **bracket},
+        detail={"counter": found.counter, "value": found.value},
     )
 
 
@@ -175,7 +175,7 @@ def settings_findings(context: FindingContext) -> list[RuleFindings]:
     """The contradicted settings, in the order of the trace."""
     found = context.found
     findings = [_setting_finding(contradiction, context) for contradiction in found.reported_contradictions]
-    return [RuleFindings("settings_mismatch", found.loop.settings.checked, severities(findings), findings)]
+    return [of_rule("settings_mismatch", found.loop.settings.checked, findings)]
 
 
 def _setting_finding(contradiction: Contradiction, context: FindingContext) -> JudgedFinding:

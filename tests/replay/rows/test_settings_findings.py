@@ -8,7 +8,7 @@ from local_replay import SKEW_US, Log, replayed
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings, Contradiction
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
