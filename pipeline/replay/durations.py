@@ -5,8 +5,6 @@ Durations that are settings of the audit are in `settings/thresholds.py`.
 
 from typing import Final
 
-ONE_READ_US: Final = 10_000
-"""What a consumer is sent without a longer pause may all be of one read."""
 READ_AND_PAUSE_US: Final = 100_000
 """A read takes 0.7 to 40 ms, and the pause after one that brings nothing to send 10 ms (contract 4.9, 6.6)."""
 READ_US: Final = 1_000_000

@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, OVERDUE, Mark
+from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
 
@@ -66,6 +69,30 @@ class Waiters(NamedTuple):
         return waited
 
 
+@checkpointed("stall_kind")
+class StallKind(NamedTuple):
+    """The facts that decide the verdict on a stall without a cause.
+
+    Attributes:
+        permits_known: whether rows or snapshots show the permits of consumers; else a lack of them may be why.
+        symptom: what the rows show of a known bug, see `stalls.symptoms`; empty: nothing.
+        healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
+        doubt: what rows leave open and may be why, see `stalls.doubts`; empty: nothing.
+        unknown: whether it rests on a setting of which nothing is known.
+    """
+
+    permits_known: bool
+    symptom: str
+    healed: bool
+    doubt: str
+    unknown: bool
+
+    @property
+    def provable(self) -> bool:
+        """Whether the rows rule out every cause that leaves no row of its own."""
+        return self.permits_known and not (self.doubt or self.unknown)
+
+
 @checkpointed("blocked")
 class Blocked(NamedTuple):
     """An interval in which entries waited for one reason; consumers by their indexes, NOBODY: none.
@@ -91,8 +118,26 @@ class Blocked(NamedTuple):
     span: Interval
     entries: int
     waited_us: int
-    roots: tuple[tuple[int, int], ...]
+    roots: tuple[Position, ...]
     detail: dict[str, Any]
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether it breaks rule `stalled`: a stall without a cause."""
+        return self.scope == "subscription" and self.cause == Cause.UNEXPLAINED.word
+
+    @property
+    def kind(self) -> StallKind:
+        """The facts that decide the verdict on a stall without a cause."""
+        detail = self.detail
+        healed = detail["went_on"] or self.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
+        permits_known = detail["with_permits"] is not None
+        return StallKind(permits_known, detail["symptom"], healed, detail["doubt"], bool(detail["unknown"]))
+
+    @property
+    def standstill(self) -> tuple[Position | None, int]:
+        """The oldest entry that could be sent in a stall without a cause, and the row since which it waits."""
+        return next(iter(self.roots), None), self.detail["oldest_since_seq"]
 
 
 def waiters(state: Seen, *, delayed: bool = False) -> Waiters:
@@ -110,8 +155,8 @@ def sent_from_replay(state: Seen) -> Waiters:
     Where two replay reads overlapped, the later one may have put them into replay once more (F10, 6.6).
     """
     entries: Any = state.entries.view(np.ndarray)
-    mask = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY) & (entries["marks"] & Mark.REPLAYED != 0)
-    return _at(state, np.flatnonzero(mask & (entries["hash_at"] >= 0)))
+    held = held_by(state)
+    return _at(state, held[(entries["marks"][held] & Mark.REPLAYED != 0) & (entries["hash_at"][held] >= 0)])
 
 
 def _at(state: Seen, slots: Ints) -> Waiters:
@@ -134,7 +179,14 @@ def _at(state: Seen, slots: Ints) -> Waiters:
     )
 
 
-def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[tuple[int, int], ...]:
+def held_by(state: Seen, consumer: int | None = None) -> Ints:
+    """The slots of the entries that a consumer holds, or any consumer does."""
+    entries: Any = state.entries.view(np.ndarray)
+    held = entries["holder"] != NOBODY if consumer is None else entries["holder"] == consumer
+    return np.flatnonzero((entries["ledger"] != UNKNOWN) & held)
+
+
+def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[Position, ...]:
     """The oldest entries that a consumer had not acknowledged in front of a row (Q9).
 
     Args:
@@ -144,8 +196,7 @@ def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[tuple[int, 
     """
     if consumer == NOBODY:
         return ()
-    entries, holder = state.entries.view(np.ndarray), state.consumers.view(np.ndarray)[consumer]
-    held = oldest(state, np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] == consumer)))
+    held, holder = oldest(state, held_by(state, consumer)), state.consumers.view(np.ndarray)[consumer]
     given_up = holder["gave_up_first"].item()
     if holder["gave_up_at"]["seq"] != until_seq:
         return held
@@ -153,18 +204,7 @@ def oldest_held(state: Seen, consumer: int, until_seq: int) -> tuple[tuple[int, 
     return (given_up,) if holder["gave_up"] > 1 else tuple(sorted((given_up, *held)))[:NAMED_MAX]
 
 
-def oldest_held_by_all(state: Seen) -> tuple[tuple[int, int], ...]:
-    """The oldest entries that the consumers together have not acknowledged."""
-    entries: Any = state.entries.view(np.ndarray)
-    return oldest(state, np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)))
-
-
-def number_before(state: Seen, waiting: Waiters, position: tuple[int, int]) -> int:
-    """How many of the waiting entries are before a position."""
-    return int(np.count_nonzero(are_before(state, waiting.slot, position)))
-
-
-def are_before(state: Seen, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
+def are_before(state: Seen, slots: NDArray[Any], position: Position) -> NDArray[np.bool_]:
     """Which of some entries are before a position."""
     entries: Any = state.entries.view(np.ndarray)
     ledger, entry = entries["ledger"][slots], entries["entry"][slots]
@@ -172,22 +212,22 @@ def are_before(state: Seen, slots: NDArray[Any], position: tuple[int, int]) -> N
     return before
 
 
-def are_after(state: Seen, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
+def are_after(state: Seen, slots: NDArray[Any], position: Position) -> NDArray[np.bool_]:
     """Which of some entries are after a position."""
     return ~are_before(state, slots, (position[0], position[1] + 1))
 
 
-def at_position(state: Seen, waiting: Waiters, position: tuple[int, int]) -> NDArray[np.bool_]:
-    """Which of the waiting entries is at a position."""
-    return ~are_before(state, waiting.slot, position) & ~are_after(state, waiting.slot, position)
+def in_order(state: Seen, slots: NDArray[Any]) -> Ints:
+    """The indexes of some slots, in the order of the positions of their entries."""
+    entries: Any = state.entries.view(np.ndarray)
+    return np.lexsort((entries["entry"][slots], entries["ledger"][slots]))
 
 
-def oldest(state: Seen, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
+def oldest(state: Seen, slots: NDArray[Any]) -> tuple[Position, ...]:
     """The positions of the oldest of some entries."""
     entries: Any = state.entries.view(np.ndarray)
-    ledgers, positions = entries["ledger"][slots], entries["entry"][slots]
-    order = np.lexsort((positions, ledgers))[:NAMED_MAX]
-    return tuple(zip(ledgers[order].tolist(), positions[order].tolist(), strict=True))
+    first = slots[in_order(state, slots)[:NAMED_MAX]]
+    return tuple(zip(entries["ledger"][first].tolist(), entries["entry"][first].tolist(), strict=True))
 
 
 def largest(hashes: Ints, waited: Ints) -> list[int]:

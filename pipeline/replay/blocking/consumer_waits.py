@@ -11,8 +11,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     sent_from_replay,
     waiters,
 )
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, shown_as_read
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import may_be_skipped
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, may_be_skipped, shown_as_read
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, is_finding, kind_of, standstill_of
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
@@ -106,8 +105,8 @@ class KeptIntervals:
             return
         left_out = heapq.heappushpop(heap, ranked)[2]
         self.left_out[left_out.scope, left_out.cause] += 1
-        if is_finding(left_out) and not self.is_found_later(left_out.span):
-            standstill = standstill_of(left_out)
-            if standstill != self._beyond_last and all(standstill_of(kept) != standstill for _, _, kept in heap):
-                self.stalls_beyond[kind_of(left_out)] += 1
+        if left_out.is_finding and not self.is_found_later(left_out.span):
+            standstill = left_out.standstill
+            if standstill != self._beyond_last and all(kept.standstill != standstill for _, _, kept in heap):
+                self.stalls_beyond[left_out.kind] += 1
                 self._beyond_last = standstill

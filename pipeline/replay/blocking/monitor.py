@@ -18,9 +18,9 @@ from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consu
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMoves
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import is_certain, is_unknown
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
-from dispatch_audit.pipeline.replay.blocking.stalls.rests_on import is_certain, is_unknown
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation, SituationOf
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
 from dispatch_audit.pipeline.replay.blocking.starvation import STARVED
@@ -144,17 +144,14 @@ class BlockingMonitor:
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
-            self.stalls.note(self._watch.dispatched(state, at, named, self._situation_of(state)))
+            self.stalls.note(self._watch.dispatched(self._situation(state), at, named))
         elif reason == GIVES_UP:
-            self._watch.before_release(state, at, self._situation_of(state))
+            self._watch.before_release(self._situation(state), at)
         elif reason == PASSES:
             # It passed them after the snapshot before at the earliest. A filter may have rejected them long before,
             # unless mark-delete was right in front of them.
             shown = TracePoint(at.seq, int(common_of(state)["shown_ts"]))
-            in_front = _is_in_front_of_waiting(state)
-            self.stalls.note(
-                self._watch.before_change(state, shown, BY_MARK_DELETE, self._situation_of(state), sure=in_front)
-            )
+            self._look(state, shown, BY_MARK_DELETE, sure=_is_in_front_of_waiting(state))
         elif reason == RELEASED:
             self.members_change(state, at, BY_ACK)
             self.recent.release(state, at)
@@ -178,14 +175,14 @@ class BlockingMonitor:
 
     def members_change(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
-        self.stalls.note(self._watch.before_change(state, at, ended_by, self._situation_of(state)))
+        self._look(state, at, ended_by)
 
     def idle_over(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
 
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
-        self.stalls.note(self._watch.over(state, at, ended_by, self._situation_of(state)))
+        self.stalls.note(self._watch.over(self._situation(state), at, ended_by))
 
     def reported(self, state: SeenByBlocking, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
         """Takes what a snapshot says of the broker's state; `consumers` has their indexes by their numbers."""
@@ -210,25 +207,15 @@ class BlockingMonitor:
         if self._pauses_at > 0:
             self.reports.counted(ts_us, ack_holes(state))
 
-    def _situation_of(self, state: SeenByBlocking, ended: Ended | None = None) -> SituationOf:
-        """Returns the function that describes the situation at this point for an interval that ends here."""
+    def _situation(self, state: SeenByBlocking, ended: Ended | None = None) -> Situation:
+        """What is true at this point, for a time in which nothing was sent and that ends here."""
+        threshold_us, last = self._thresholds.stall_threshold_us, self.reports.last
+        return Situation(state, last, self.recent, threshold_us, self.limits, self._pauses_at, self.in_force, ended)
 
-        def situation(interval: Interval, sent: Position | None) -> Situation:
-            threshold_us = self._thresholds.stall_threshold_us
-            return Situation(
-                state,
-                interval,
-                sent,
-                ended,
-                self.reports.last.since(interval.from_ts),
-                self.recent.held_back(state),
-                threshold_us,
-                self.limits,
-                self._pauses_at,
-                self.in_force,
-            )
-
-        return situation
+    def _look(
+        self, state: SeenByBlocking, at: TracePoint, ended_by: int, ended: Ended | None = None, *, sure: bool = True
+    ) -> None:
+        self.stalls.note(self._watch.before_change(self._situation(state, ended), at, ended_by, sure=sure))
 
     @property
     def _pauses_at(self) -> int:
@@ -236,8 +223,8 @@ class BlockingMonitor:
 
     def _available(self, state: SeenByBlocking, row: KernelInterval, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
-        at, ended = TracePoint(interval.to_seq, interval.to_ts), Ended(row.consumer, row.cause)
-        self.stalls.note(self._watch.before_change(state, at, interval.ended_by, self._situation_of(state, ended)))
+        at = TracePoint(interval.to_seq, interval.to_ts)
+        self._look(state, at, interval.ended_by, Ended(row.consumer, row.cause))
         reported = self.reports.since_rewound
         self.intervals.note(blocked_consumer(state, row.consumer, Cause(row.cause).word, interval, reported))
 

@@ -8,15 +8,23 @@ PIP-282 would have used the last sent position instead. No release has that rule
 it to show what it would have changed.
 """
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
+from dispatch_audit.pipeline.replay.blocking.attribution import (
+    Blocked,
+    Interval,
+    are_before,
+    in_order,
+    oldest,
+    waiters,
+)
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
@@ -25,14 +33,14 @@ from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
+from dispatch_audit.pipeline.replay.state.state import common_of
 
-_NO_ENTRY: Final = (UNKNOWN, UNKNOWN)
 _ENTRIES_MIN: Final = 2
 """The least number of entries between mark-delete and the read position with which a consumer is held back (6.1)."""
 
 
 @checkpointed("held_back_consumer")
-class _Waiting(NamedTuple):
+class HeldBack(NamedTuple):
     """A consumer that is held back; when it joined, `holder` held `root`, the oldest unacknowledged entry."""
 
     place: int
@@ -49,7 +57,7 @@ class RecentlyJoined:
     Attributes:
         applies: whether the dispatcher keeps recently joined consumers at all.
         held_from: by the index of the consumer, the position from which on it gets, or got, no entries.
-        reported: by the index of the consumer, its read position at the join by snapshots, in the order of the joins.
+        waiting: those that are held back, in the order of the joins; their real positions may be higher.
     """
 
     __slots__ = (
@@ -57,10 +65,10 @@ class RecentlyJoined:
         "_intervals",
         "_perhaps",
         "_released_us",
-        "_waiting",
+        "_reported",
         "applies",
         "held_from",
-        "reported",
+        "waiting",
     )
 
     def __init__(self, intervals: KeptIntervals, as_pip_282: bool) -> None:
@@ -68,25 +76,37 @@ class RecentlyJoined:
         self._as_pip_282 = as_pip_282
         self.applies = False
         self.held_from: dict[int, Position] = {}
-        self.reported: dict[int, Position] = {}
-        self._waiting: list[_Waiting] = []
-        self._perhaps: dict[int, Position] = {}
+        self.waiting: list[HeldBack] = []
+        self._reported: dict[int, Position] = {}  # the read position at each join by snapshots, in their order
+        self._perhaps: dict[int, Position] = {}  # the highest position that was published at each join
         self._released_us: dict[int, int] = {}
 
     @property
-    def places(self) -> frozenset[int]:
-        """The indexes of the consumers that are held back."""
-        return frozenset(waiting.place for waiting in self._waiting)
+    def until(self) -> dict[int, Position]:
+        """The positions that those get nothing from for now that are held back, by their indexes."""
+        return {held.place: held.until for held in self.waiting}
 
-    def held_back(self, state: Seen) -> HeldBack:
-        """The facts that decide why nothing was sent."""
-        until = tuple((waiting.place, waiting.until) for waiting in self._waiting)
-        holder, root = (self._waiting[0].holder, self._waiting[0].root) if until else (NOBODY, _NO_ENTRY)
-        perhaps = tuple((place, at) for place, at in self._perhaps.items() if place not in self.places)
-        return HeldBack(self.applies, until, holder, root, perhaps, self._out_of_order(state))
+    def perhaps(self, state: Seen) -> list[int]:
+        """The indexes of consumers that rows do not show to be held back, but may be."""
+        reached, until, guessed = _next_of(common_of(state)["mark_delete"]), self.until, mark_delete_is_guessed(state)
+        perhaps = (at for at, published in self._perhaps.items() if guessed or published >= reached)
+        return [at for at in perhaps if at not in until]
+
+    def out_of_order(self, state: Seen) -> set[int]:
+        """The consumers that are remembered after one with a later read position that mark-delete has not reached (F8).
+
+        They get nothing from their own position on, and are released only after that one (6.1, 6.3).
+        """
+        reached = latest = _next_of(common_of(state)["mark_delete"])
+        found = set()
+        for consumer, until in self._reported.items():
+            if reached < latest and until < latest:
+                found.add(consumer)
+            latest = max(latest, until)
+        return found
 
     def held_until_us(self, consumer: int) -> int:
-        """When a consumer was released, or last shown to be held; it may have been sent nothing till then; 0: never."""
+        """When a consumer was released last; it may have been sent nothing till then; 0: never."""
         return self._released_us.get(consumer, 0)
 
     def join(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
@@ -95,24 +115,23 @@ class RecentlyJoined:
         The broker counts the entries up to its read position, acknowledged ones included: one that is not acknowledged
         is enough, if later ones were read.
         """
-        common = state.common
-        entries: Any = state.entries
-        if common[0].connected >= 2:
-            # What was read when it joined may be more than dispatches show, but no more than was published.
-            self._perhaps[consumer] = int(common[0].last_published.ledger), int(common[0].last_published.entry)
-        unacked = _unacked(state)
-        if common[0].connected < 2 or common[0].highest_dispatched.ledger == UNKNOWN or not unacked.size:
+        common, entries = common_of(state), state.entries.view(np.ndarray)
+        if common["connected"] < 2:
+            return
+        # What was read when it joined may be more than dispatches show, but no more than was published.
+        self._perhaps[consumer] = common["last_published"].item()
+        known = np.flatnonzero(entries["ledger"] != UNKNOWN)
+        unacked = known[entries["marks"][known] & Mark.ACKED == 0]
+        if common["highest_dispatched"]["ledger"] == UNKNOWN or not unacked.size:
             return
         # The read position is after the highest dispatch by one at least; a snapshot may report it (`note_position`).
-        until = (int(common[0].highest_dispatched.ledger), int(common[0].highest_dispatched.entry) + 1)
-        if until <= (common[0].mark_delete.ledger, common[0].mark_delete.entry + 1):
+        until = _next_of(common["highest_dispatched"])
+        above = are_before(state, known, until) & ~are_before(state, known, _next_of(common["mark_delete"]))
+        if np.count_nonzero(above) < _ENTRIES_MIN:
             return
-        if _number_between(state, _next_of_mark_delete(state), until) < _ENTRIES_MIN:
-            return
-        root = oldest(state, unacked)[0]
-        at_root = np.flatnonzero((entries.ledger == root[0]) & (entries.entry == root[1]))
-        holder = int(entries.holder[at_root[0]])
-        self._waiting.append(_Waiting(consumer, until, at, holder, root))
+        first = unacked[in_order(state, unacked)[0]]
+        holder, root = int(entries["holder"][first]), oldest(state, unacked)[0]
+        self.waiting.append(HeldBack(consumer, until, at, holder, root))
         self.held_from[consumer] = until
         self._update(state)
 
@@ -120,62 +139,44 @@ class RecentlyJoined:
         """Takes the read position at the join of a consumer from a snapshot."""
         if self._as_pip_282:
             return  # the dispatches show the last sent position
-        self.reported[consumer] = until
+        self._reported[consumer] = until
         if consumer in self._perhaps:
             self._perhaps[consumer] = until[0], until[1] - 1
         # Dispatches mislead: they may be of a read from before a rewind, or go on while the consumer joins.
-        self._waiting = [w._replace(until=until) if w.place == consumer else w for w in self._waiting]
+        self.waiting = [held._replace(until=until) if held.place == consumer else held for held in self.waiting]
         if consumer in self.held_from:
             self.held_from[consumer] = until
         self._update(state)
 
-    def _out_of_order(self, state: Seen) -> frozenset[int]:
-        """The consumers that are remembered after one with a later read position that mark-delete has not reached (F8).
-
-        They get nothing from their own position on, and are released only after that one (6.1, 6.3).
-        """
-        reached = latest = _next_of_mark_delete(state)
-        found = set()
-        for consumer, until in self.reported.items():
-            if reached < latest and until < latest:
-                found.add(consumer)
-            latest = max(latest, until)
-        return frozenset(found)
-
     def release(self, state: SeenByBlocking, at: TracePoint) -> None:
         """Releases the consumers whose position mark-delete has reached."""
-        next_valid = _next_of_mark_delete(state)
-        while self._waiting and self._waiting[0].until <= next_valid:
-            over = self._waiting.pop(0)
-            self._released_us[over.place] = at.ts_us
-            self._note_wait(state, over, at, BY_ACK)
-        self._update(state)
+        reached = _next_of(common_of(state)["mark_delete"])
+        self._end(state, [*takewhile(lambda held: held.until <= reached, self.waiting)], at, BY_ACK)
 
     def leave(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
         """Releases a consumer that leaves, or all if one remains; call before the leave."""
-        over = [w for w in self._waiting if w.place == consumer or state.common[0].connected <= 2]
-        self._waiting = [w for w in self._waiting if w not in over]
-        self._released_us |= {w.place: at.ts_us for w in over}
-        self._released_us.pop(consumer, None)
-        self.reported.pop(consumer, None)
-        self._perhaps.pop(consumer, None)
-        if state.common[0].connected <= 2:
-            self._perhaps.clear()
-        self._update(state)
-        for waiting in over:
-            self._note_wait(state, waiting, at, BY_LEAVE)
+        if common_of(state)["connected"] <= 2:
+            self.close(state, at, BY_LEAVE)
+        else:
+            self._end(state, [held for held in self.waiting if held.place == consumer], at, BY_LEAVE)
+        for of in (self._released_us, self._reported, self._perhaps):
+            of.pop(consumer, None)
 
     def close(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Releases all; call before the end of the trace or a reset."""
-        over, self._waiting = self._waiting, []
-        self._released_us.clear()
-        self.reported.clear()
+        self._reported.clear()
         self._perhaps.clear()
-        self._update(state)
-        for waiting in over:
-            self._note_wait(state, waiting, at, ended_by)
+        self._end(state, self.waiting, at, ended_by)
 
-    def _note_wait(self, state: Seen, held: _Waiting, at: TracePoint, ended_by: int) -> None:
+    def _end(self, state: SeenByBlocking, over: Sequence[HeldBack], at: TracePoint, ended_by: int) -> None:
+        """Releases some, and adds the intervals of their waits."""
+        self.waiting = [held for held in self.waiting if held not in over]
+        self._update(state)
+        for held in over:
+            self._released_us[held.place] = at.ts_us
+            self._note_wait(state, held, at, ended_by)
+
+    def _note_wait(self, state: Seen, held: HeldBack, at: TracePoint, ended_by: int) -> None:
         """Adds the interval of a consumer's wait, if any entry waited for it."""
         waiting = waiters(state)
         waiting = waiting.where((waiting.owner == held.place) & ~are_before(state, waiting.slot, held.until))
@@ -199,24 +200,13 @@ class RecentlyJoined:
     def _update(self, state: SeenByBlocking) -> None:
         """Notes for the kernel which consumers are recent, and at which mark-delete position it stops."""
         common, recent = record_of(state.waits.common, WAIT), state.waits.consumers.view(np.ndarray)["recent"]
-        first = self._waiting[0].until if self._waiting else _NO_ENTRY
+        first = self.waiting[0].until if self.waiting else (UNKNOWN, UNKNOWN)
         common["join_release"] = first
         recent[:] = 0
-        recent[sorted(self.places)] = 1
+        recent[[*self.until]] = 1
 
 
-def _unacked(state: Seen) -> NDArray[np.intp]:
-    """The slots of the entries that no row acknowledges."""
-    entries: Any = state.entries.view(np.ndarray)
-    return np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0))
-
-
-def _number_between(state: Seen, first: Position, until: Position) -> int:
-    """The number of known entries from a position up to another one, acknowledged ones included."""
-    known = np.flatnonzero(state.entries.view(np.ndarray)["ledger"] != UNKNOWN)
-    return int(np.count_nonzero(are_before(state, known, until) & ~are_before(state, known, first)))
-
-
-def _next_of_mark_delete(state: Seen) -> Position:
-    """The first position that is not deleted."""
-    return int(state.common[0].mark_delete.ledger), int(state.common[0].mark_delete.entry) + 1
+def _next_of(position: Any) -> Position:
+    """The position after one in the state, or the first that is not deleted if that is mark-delete."""
+    ledger, entry = position.item()
+    return ledger, entry + 1

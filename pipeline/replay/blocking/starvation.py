@@ -37,42 +37,12 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     unavailable = unserved_us(state, owner, point.ts_us) - before_us if owner >= 0 else 0
     if point.ts_us - from_ts - unavailable >= longest_us:
         since = TracePoint(from_seq, from_ts)
-        _report_starved(state, out, at, head, since, point, ended_by, unavailable)
+        report_starved(state, out, at, head, since, point, ended_by, unavailable)
         _note_passed_by_others(state, out, at, from_ts, unavailable, longest_us)
 
 
 @compiled
-def report_overdue(
-    state: Seen,
-    out: Output,
-    at: int,
-    head: int,
-    since: TracePoint,
-    point: TracePoint,
-    ended_by: int,
-    longest_us: int,
-) -> None:
-    """Reports a hash as starved if its `head` could be sent since a point, and for `longest_us` since its turn."""
-    since = TracePoint(since.seq, max(since.ts_us, _in_turn_until_ts(state, state.hashes[at].owner, head)))
-    if point.ts_us - since.ts_us >= longest_us:
-        _report_starved(state, out, at, head, since, point, ended_by, 0)
-
-
-@compiled
-def _in_turn_until_ts(state: Seen, owner: int, head: int) -> int:
-    """Until when its owner was sent nothing but what comes before `head`, so that its turn had not come; 0: never.
-
-    What is of the last read does not count: entries of one read may come in any order.
-    """
-    of, entries = state.consumers[owner], state.entries
-    position = position_of(entries[head])
-    if position_of(of.top) < position:
-        return int(of.sent_ts)
-    return int(of.former_sent_ts) if position_of(of.former_top) < position else 0
-
-
-@compiled
-def _report_starved(
+def report_starved(
     state: Seen,
     out: Output,
     at: int,
@@ -99,9 +69,9 @@ def _report_starved(
     if owner >= 0:
         of = state.consumers[owner]
         report[row].holds = 1 if of.unacked + of.uncounted > 0 or of.gave_up_at.ts_us > since.ts_us else 0
-        report[row].passed_ledger = state.consumers[owner].sent.ledger
-        report[row].passed_entry = state.consumers[owner].sent.entry
-        report[row].passed_ts = state.consumers[owner].sent_ts
+        report[row].passed_ledger = of.sent.ledger
+        report[row].passed_entry = of.sent.entry
+        report[row].passed_ts = of.sent_ts
 
 
 @compiled

@@ -6,14 +6,13 @@ Source: contract 4.14.
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
-from dispatch_audit.pipeline.replay.durations import ONE_READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.limits import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_MARK_DELETE, BY_REDELIVER, BY_RESET, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, record_of, set_point, set_position
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, SETS_COUNT
 
@@ -71,7 +70,6 @@ def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None
     """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
     entries, consumers, common = state.entries, state.consumers, state.common
     set_point(common[0].last_dispatch, point)
-    _note_in_turn(state, slot, consumer, point)
     set_position(consumers[consumer].sent, entries[slot])
     consumers[consumer].sent_ts = point.ts_us
     # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
@@ -79,17 +77,6 @@ def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None
         consumers[consumer].permits -= messages_left(state, slot)
     else:
         consumers[consumer].permits = 1
-
-
-@compiled
-def _note_in_turn(state: State, slot: int, consumer: int, point: TracePoint) -> None:
-    """Notes how high positions a consumer was sent, and before its last read; call before the dispatch is its last."""
-    of, entries = state.consumers, state.entries
-    if point.ts_us - of[consumer].sent_ts > ONE_READ_US:
-        of[consumer].former_top = of[consumer].top
-        of[consumer].former_sent_ts = of[consumer].sent_ts
-    if position_of(entries[slot]) > position_of(of[consumer].top):
-        set_position(of[consumer].top, entries[slot])
 
 
 @compiled

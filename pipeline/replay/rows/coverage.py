@@ -13,7 +13,6 @@ from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
 from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.state.records import NOBODY
@@ -123,7 +122,7 @@ def need_a_look(found: ReplayResult, findings: Iterable[RuleFindings]) -> Counte
     for of_rule in findings:
         number[RULES[of_rule.rule].about] += sum(of_rule.counts.get(severity, 0) for severity in NEED_A_LOOK)
     # Waits that are findings are already counted.
-    number["progress"] += sum(not is_finding(wait) for wait in _without_progress(found.reported_waits)[False])
+    number["progress"] += sum(not wait.is_finding for wait in _without_progress(found.reported_waits)[False])
     return number
 
 

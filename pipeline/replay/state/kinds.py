@@ -120,9 +120,6 @@ CONSUMER = RecordKind(
         "unblocked_ts": 0,  # when it was last unblocked
         "sent": FIRST,  # its last dispatch
         "sent_ts": 0,
-        "top": FIRST,  # the highest position that it was sent
-        "former_top": FIRST,  # the highest before its last read, and the last dispatch before that
-        "former_sent_ts": 0,
         "named_seq": 0,  # the last row, or snapshot, that shows it connected
         "gave_up_at": BEGINNING,  # the last row that took entries from it: an acknowledgement, a redeliver, ...
         "gave_up": 0,  # how many this row took

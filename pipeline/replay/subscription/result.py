@@ -6,7 +6,6 @@ import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
@@ -95,7 +94,7 @@ class ReplayResult:
         """The stalls that are findings."""
         until_seq = self.report_range.until.seq
         return [
-            interval for interval in self.monitor.blocked if is_finding(interval) and interval.span.to_seq <= until_seq
+            interval for interval in self.monitor.blocked if interval.is_finding and interval.span.to_seq <= until_seq
         ]
 
     @property

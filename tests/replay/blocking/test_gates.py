@@ -8,10 +8,8 @@ from local_replay import AUTO_SPLIT, HIGH, Log, Replay, replayed, say, send
 
 from dispatch_audit.pipeline.replay.blocking.attribution import are_after
 from dispatch_audit.pipeline.replay.blocking.stalls import gates
-from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES, Gate, Mask
-from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import nobody
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES, Gate
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Mask, Situation
 from dispatch_audit.pipeline.replay.state.causes import Cause
 
 SECOND_US: Final = 1_000_000
@@ -79,9 +77,9 @@ def test_a_gate_explains_a_stall_if_it_holds_back_what_could_be_sent_and_else_no
     assert _causes(story(few)) == [Cause.UNEXPLAINED.word]
 
 
-def _after_a_gate(situation: Situation, parts: Divided) -> Mask:
+def _after_a_gate(situation: Situation) -> Mask:
     """Entries after 1:1, as after the first message of a transaction that has not ended."""
-    return are_after(situation.state, parts.free.slot, (1, 1))
+    return are_after(situation.state, situation.free.slot, (1, 1))
 
 
 def _two_wait(first: int) -> Replay:
@@ -96,7 +94,7 @@ def _two_wait(first: int) -> Replay:
 
 
 def test_a_new_cause_is_one_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    added = Gate(Cause.OVERDUE, "9.3", "what comes after a transaction", "a transaction is open", _after_a_gate, nobody)
+    added = Gate(Cause.OVERDUE, "9.3", "what comes after a transaction", "a transaction is open", _after_a_gate)
     assert _causes(_two_wait(2)) == [Cause.UNEXPLAINED.word]
     monkeypatch.setattr(gates, "GATES", (*GATES, added))
     explained = _two_wait(2)
@@ -112,12 +110,12 @@ def test_each_gate_has_words_for_the_report_and_a_section_of_the_contract() -> N
 
 
 def test_a_stall_has_a_cause_if_gates_together_hold_back_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    def before(situation: Situation, parts: Divided) -> Mask:
-        return ~_after_a_gate(situation, parts)
+    def before(situation: Situation) -> Mask:
+        return ~_after_a_gate(situation)
 
     rows = (
-        Gate(Cause.OVERDUE, "9.3", "-", "-", _after_a_gate, nobody),
-        Gate(Cause.NACK_DELAY, "9.3", "-", "-", before, nobody),
+        Gate(Cause.OVERDUE, "9.3", "-", "-", _after_a_gate),
+        Gate(Cause.NACK_DELAY, "9.3", "-", "-", before),
     )
     monkeypatch.setattr(gates, "GATES", rows)
     # The oldest entry names the cause.

@@ -57,20 +57,6 @@ def test_a_delayed_entry_that_is_due_is_not_passed_over_before_it_is_read(read: 
     assert replayed(log.rows).passed_heads == found
 
 
-@pytest.mark.parametrize(("before", "found"), [(True, ["(1, 6)"]), (False, [])])
-def test_a_delayed_entry_has_its_turn_after_what_comes_before_it(before: bool, found: list[str]) -> None:
-    log = two()
-    for entry in range(6):
-        log.publish(entry, LOWEST)
-    log.publish(6, LOW, deliver_at_ms=log.now_us // 1000 + 1)
-    log.publish(7, LOWEST)
-    # The broker has read them all.
-    log.publish(9, HIGH)
-    log.dispatch(1, 9, HIGH)
-    around_six(log, 2, before)
-    assert replayed(log.rows).passed_heads == found
-
-
 @pytest.mark.parametrize("way", ["the last consumer left", "unload"])
 @pytest.mark.parametrize(("read", "found"), [(True, ["(1, 6)"]), (False, [])])
 def test_what_a_rewound_cursor_has_yet_to_read_is_not_passed_over(way: str, read: bool, found: list[str]) -> None:

@@ -9,35 +9,30 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import (
-    Waiters,
-    at_position,
-    most_waited_for,
-    oldest,
-)
+from dispatch_audit.pipeline.replay.blocking.attribution import in_order, most_waited_for
 from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import (
     behind_ack_holes,
+    behind_full_replay,
     behind_full_subscription,
     behind_joins,
-    behind_look_ahead,
     behind_unowned,
-    blames_ack_holes,
     blames_drained,
+    blames_full_replay,
     blames_joins,
-    blames_look_ahead,
-    blames_subscription,
     holder_of_draining,
-    nobody,
+    holder_of_oldest,
+    most_unacked,
     stuck_after_draining,
 )
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import Divided, causes
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Mask, Situation
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 
-Mask = NDArray[np.bool_]
+
+def nobody(_situation: Situation) -> int:
+    """No consumer is to blame."""
+    return NOBODY
 
 
 class Gate(NamedTuple):
@@ -48,7 +43,7 @@ class Gate(NamedTuple):
         contract: the section of the contract that has it.
         holds: the entries that it holds back, for people.
         because: the clause of the report, after "because"; `{holder}` says who held older entries.
-        sure: which of `parts.free` it certainly holds back.
+        sure: which of the entries that could be sent (`Situation.free`) it certainly holds back.
         blames: the consumer to blame, NOBODY: none.
     """
 
@@ -56,36 +51,35 @@ class Gate(NamedTuple):
     contract: str
     holds: str
     because: str
-    sure: Callable[[Situation, Divided], Mask]
-    blames: Callable[[Situation, Divided], int]
+    sure: Callable[[Situation], Mask]
+    blames: Callable[[Situation], int] = nobody
 
 
-def cause_of(situation: Situation, parts: Divided) -> tuple[Cause, int]:
+def cause_of(situation: Situation) -> tuple[Cause, int]:
     """The cause of a stall and the consumer to blame, NOBODY: none; UNEXPLAINED where something could be sent."""
-    free = parts.free
+    free = situation.free
     if free.slot.size == 0:
-        return _of_unavailable(situation, parts.waiting, np.flatnonzero(parts.unavailable).tolist())
+        return _of_unavailable(situation)
+    oldest = in_order(situation.state, free.slot)[0]
     holds_oldest: list[Gate] = []
-    first = at_position(situation.state, free, oldest(situation.state, free.slot)[0])
     behind = np.zeros(free.slot.size, dtype=np.bool_)
     for gate in GATES:
-        sure = gate.sure(situation, parts)
+        sure = gate.sure(situation)
         if bool(sure.all()):
-            return gate.cause, gate.blames(situation, parts)
+            return gate.cause, gate.blames(situation)
         behind |= sure
-        if bool(sure[first].all()):
+        if sure[oldest]:
             holds_oldest.append(gate)
-    if not bool(behind.all()):
-        return Cause.UNEXPLAINED, NOBODY
-    return holds_oldest[0].cause, holds_oldest[0].blames(situation, parts)
+    return (holds_oldest[0].cause, holds_oldest[0].blames(situation)) if behind.all() else (Cause.UNEXPLAINED, NOBODY)
 
 
-def _of_unavailable(situation: Situation, waiting: Waiters, unavailable: list[int]) -> tuple[Cause, int]:
+def _of_unavailable(situation: Situation) -> tuple[Cause, int]:
     """The cause where no entry could have been sent, because of its owner or because its hash drains."""
-    blocking = most_waited_for(waiting, unavailable)
+    waiting = situation.waiting
+    blocking = most_waited_for(waiting, np.flatnonzero(situation.unavailable).tolist())
     if blocking == NOBODY:
         return Cause.DRAINING, holder_of_draining(situation.state, waiting.where(waiting.drains))
-    no_permits = causes(situation, situation.since_us)[blocking] == Cause.NO_PERMITS
+    no_permits = situation.causes[blocking] == Cause.NO_PERMITS
     return Cause.NO_PERMITS if no_permits else Cause.UNACKED_LIMIT_CONSUMER, blocking
 
 
@@ -104,8 +98,8 @@ GATES: Final[Sequence[Gate]] = (
         "4.6, 4.7",
         "what was not read, while replay has as many entries as the look-ahead limit allows",
         "the replay queue had reached the look-ahead limit",
-        behind_look_ahead,
-        blames_look_ahead,
+        behind_full_replay,
+        blames_full_replay,
     ),
     Gate(
         Cause.NO_OWNER,
@@ -114,7 +108,6 @@ GATES: Final[Sequence[Gate]] = (
         "longer than 100 ms for each of these",
         "no consumer owned the hash",
         behind_unowned,
-        nobody,
     ),
     Gate(
         Cause.ACK_HOLES_LIMIT,
@@ -124,7 +117,7 @@ GATES: Final[Sequence[Gate]] = (
         "the cursor had more ranges of acknowledged entries than it persists, and the dispatcher pauses until "
         "acknowledgements close them (dispatcherPauseOnAckStatePersistentEnabled)",
         behind_ack_holes,
-        blames_ack_holes,
+        holder_of_oldest,
     ),
     Gate(
         Cause.UNACKED_LIMIT_SUBSCRIPTION,
@@ -133,7 +126,7 @@ GATES: Final[Sequence[Gate]] = (
         "them are",
         "the subscription had reached its limit of unacknowledged messages",
         behind_full_subscription,
-        blames_subscription,
+        most_unacked,
     ),
     Gate(
         Cause.DRAINING_STUCK,

@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.durations import READ_US, SNAPSHOT_LAG_US, S
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.marks import OVERDUE, Mark
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
@@ -144,12 +145,18 @@ def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
     return consumer.unacked is not None and 0 < blocks_at <= consumer.unacked
 
 
-def shown_as_kept(state: Seen, slots: NDArray[Any], reported: Reported) -> NDArray[np.bool_]:
-    """Which entries no administrator has skipped: a snapshot from after the last skip shows mark-delete before them."""
-    # A snapshot takes less than READ_US.
-    if reported.mark_delete is None or reported.position_us <= common_of(state)["skip_begun_ts"] + READ_US:
-        return np.zeros(slots.size, dtype=np.bool_)
-    return are_after(state, slots, reported.mark_delete)
+def may_be_skipped(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
+    """Whether an administrator may have moved mark-delete past each entry; no row says how far it was moved (5.10)."""
+    entries, common = state.entries.view(np.ndarray), common_of(state)
+    skipped: NDArray[np.bool_] = entries["marks"][waiting.slot] & Mark.MAYBE_SKIPPED != 0
+    if common["skip_until_ts"] != UNKNOWN:
+        # The row of a publish may come after that of the skip. What was sent is marked if it was sent before the skip.
+        unsent = entries["marks"][waiting.slot] & Mark.SENT == 0
+        skipped |= unsent & (waiting.since_ts <= common["skip_until_ts"] + common["publish_skew_us"])
+    # A snapshot, which takes less than READ_US, from after the last skip may show mark-delete before an entry.
+    if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:
+        skipped &= ~are_after(state, waiting.slot, reported.mark_delete)
+    return skipped
 
 
 def shown_as_read(state: Seen, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:

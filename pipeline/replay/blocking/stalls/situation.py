@@ -1,40 +1,38 @@
-"""What is true at the end of a time in which nothing was sent."""
+"""A time in which nothing was sent, and which of the entries that waited could have been sent in it (V10).
 
-from collections.abc import Callable
-from typing import NamedTuple
+An entry could have been sent if its owner could take it for as long as a stall lasts at least and no other consumer
+held its hash. Whether the subscription had to send it is another question: it may begin after the entry, and an
+administrator may have moved mark-delete past it (contract 5.10).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_after, are_before, waiters
+from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
+from dispatch_audit.pipeline.replay.blocking.stalls.reported import (
+    Reported,
+    may_be_skipped,
+    reported_as_read,
+    shown_as_read,
+)
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.output import BY_ACK
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.seen import Seen
 from dispatch_audit.pipeline.replay.state.state import common_of
 
+Mask = NDArray[np.bool_]
 
-class HeldBack(NamedTuple):
-    """The recently joined consumers of a dispatcher that keeps them (3.x and classic; contract 6.1).
-
-    Attributes:
-        applies: whether the dispatcher keeps recently joined consumers.
-        until: the index of each with the position that it gets nothing from for now, in the order of the joins; the
-            real position may be higher.
-        holder: the index of the consumer that held the oldest entry when the first of them joined; NOBODY: none did.
-        root: that entry.
-        perhaps: consumers that rows do not show to be held back, but may be: the index with the highest position that
-            was published at its join.
-        out_of_order: those that snapshots show to be remembered after one with a later read position (6.3).
-    """
-
-    applies: bool
-    until: tuple[tuple[int, Position], ...]
-    holder: int
-    root: Position
-    perhaps: tuple[tuple[int, Position], ...]
-    out_of_order: frozenset[int]
+_NO_TIME = Interval(0, 0, 0, 0, BY_ACK)
 
 
 class Ended(NamedTuple):
@@ -44,32 +42,37 @@ class Ended(NamedTuple):
     cause: int
 
 
-class Situation(NamedTuple):
+@dataclass(eq=False)
+class Situation:
     """A time in which nothing was sent, and what is true at its end.
 
     Attributes:
         state: of the kernel.
-        interval: the time.
-        sent: the entry whose dispatch ends it; None: something else does.
-        ended: the consumer whose interval ends there; None: none does.
-        reported: what snapshots of the time say.
-        held_back: the recently joined consumers, which get nothing new (3.x and classic; 6.1).
+        said: what snapshots said last.
+        recent: the recently joined consumers, which get nothing new (3.x and classic; 6.1).
         stall_threshold_us: the shortest time without a dispatch that is a stall.
         limits: of the broker, as far as settings are in force.
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
         in_force: the settings.
+        ended: the consumer whose interval ends there; None: none does.
+        interval: the time.
+        sent: the entry whose dispatch ends it; None: something else does.
     """
 
     state: Seen
-    interval: Interval
-    sent: Position | None
-    ended: Ended | None
-    reported: Reported
-    held_back: HeldBack
+    said: Reported
+    recent: RecentlyJoined
     stall_threshold_us: int
     limits: BrokerLimits
     pauses_at: int
     in_force: SettingsInForce
+    ended: Ended | None = None
+    interval: Interval = _NO_TIME
+    sent: Position | None = None
+
+    def over(self, interval: Interval, sent: Position | None = None) -> "Situation":
+        """The same at the end of a time in which nothing was sent."""
+        return replace(self, interval=interval, sent=sent)
 
     @property
     def since_us(self) -> int:
@@ -81,10 +84,20 @@ class Situation(NamedTuple):
         """The length of the time."""
         return self.interval.to_ts - self.interval.from_ts
 
-    @property
-    def connected(self) -> NDArray[np.bool_]:
+    @cached_property
+    def reported(self) -> Reported:
+        """What snapshots of the time say."""
+        return self.said.since(self.interval.from_ts)
+
+    @cached_property
+    def consumers(self) -> Any:
+        """The records of the consumers; a plain array, because each attribute of a record array takes microseconds."""
+        return self.state.consumers.view(np.ndarray)
+
+    @cached_property
+    def connected(self) -> Mask:
         """Which consumers are connected."""
-        connected: NDArray[np.bool_] = self.state.consumers.view(np.ndarray)["connected"] == 1
+        connected: Mask = self.consumers["connected"] == 1
         return connected
 
     @property
@@ -97,6 +110,129 @@ class Situation(NamedTuple):
         """From so many entries in replay on the broker reads no further; None: it has no such limit."""
         return self.limits.look_ahead(int(np.count_nonzero(self.connected)))
 
+    @cached_property
+    def causes(self) -> Ints:
+        """Why each consumer can be sent nothing, or could not less than a stall threshold ago."""
+        waits: Any = self.state.waits.consumers.view(np.ndarray)
+        lately = (waits["cause"] == Cause.READY.value) & (waits["cause_since"]["ts_us"] > self.since_us)
+        found: Ints = np.where(lately, waits["former"], waits["cause"])
+        if self.ended is not None:
+            found[self.ended.consumer] = self.ended.cause
+        return found
 
-SituationOf = Callable[[Interval, Position | None], Situation]
-"""Returns a situation, given the interval, and the entry whose dispatch ends it; None: something else does."""
+    @property
+    def ready(self) -> Mask:
+        """Which connected consumers had permits, as far as rows show."""
+        ready: Mask = self.connected & (self.causes == Cause.READY.value)
+        return ready
+
+    @cached_property
+    def unavailable(self) -> Mask:
+        """Which connected consumers can be sent nothing, or could not less than a stall threshold ago.
+
+        The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
+        (4.2, 4.8). A snapshot without permits overrides rows that grant some: a limit that no row names may withhold
+        them.
+        """
+        consumers, reported = self.consumers, self.reported
+        cannot: Mask = ~self.ready | (consumers["blocked"] == 1) | (consumers["unblocked_ts"] > self.since_us)
+        if reported.short:
+            short = np.array(sorted(reported.short))
+            cannot[short] |= (
+                self.state.waits.consumers.view(np.ndarray)["cause_since"]["ts_us"][short] <= reported.unacked_us
+            )
+        return self.connected & cannot
+
+    @cached_property
+    def waiting(self) -> Waiters:
+        """The entries that wait; what is before the read position of a snapshot was read.
+
+        A hash that drained less than a stall threshold ago drains.
+        """
+        state, since_us = self.state, self.since_us
+        waiting = waiters(state)
+        waiting = waiting.where(waiting.since_ts < self.interval.to_ts)
+        lasting = self.reported._replace(read_position=self.reported.read_since(since_us))
+        lately = state.waits.hashes.view(np.ndarray)["clear"]["ts_us"][waiting.hash_at] > since_us
+        has_drained = state.hashes.view(np.ndarray)["drained_from"][waiting.hash_at] != NOBODY
+        drains = waiting.drains | (lately & has_drained)
+        return waiting._replace(was_read=shown_as_read(state, waiting, lasting), drains=drains)
+
+    @cached_property
+    def held(self) -> Mask:
+        """Which of the entries that wait their owner or their hash has held up."""
+        waiting = self.waiting
+        clear_ts = self.state.waits.hashes.view(np.ndarray)["clear"]["ts_us"][waiting.hash_at]
+        held: Mask = waiting.drains | (clear_ts > self.since_us) | (waiting.owner == NOBODY)
+        return held | self.unavailable[waiting.owner]
+
+    @cached_property
+    def free(self) -> Waiters:
+        """The entries that could have been sent for as long as a stall lasts, and had to be."""
+        could_be_sent = ~self.held & (self.waiting.since_ts <= self.since_us)
+        return self.waiting.where(could_be_sent & self._must_be_sent())
+
+    def _must_be_sent(self) -> Mask:
+        """Whether the subscription certainly has to deliver each entry that waits.
+
+        It may begin after what was published before its first consumer joined, unless it was sent something before.
+        """
+        state, slots = self.state, self.waiting.slot
+        common, marks = common_of(state), state.entries.view(np.ndarray)["marks"][slots]
+        certain = are_after(state, slots, self.consumers[0]["published_at_join"].item()) | (marks & Mark.SENT != 0)
+        if common["highest_dispatched"]["ledger"] != UNKNOWN:
+            certain |= are_after(state, slots, common["highest_dispatched"].item())
+        if self.sent is not None:
+            certain |= ~are_before(state, slots, self.sent)
+        must: Mask = certain & ~may_be_skipped(state, self.waiting, self.reported)
+        return must
+
+    @cached_property
+    def goes_on(self) -> Waiters:
+        """The entry whose dispatch ends the time; none if something else does."""
+        state, slots, sent = self.state, self.waiting.slot, self.sent
+        if sent is None:
+            return self.waiting.where(np.zeros(slots.size, dtype=np.bool_))
+        return self.waiting.where(~are_before(state, slots, sent) & ~are_after(state, slots, sent))
+
+    @cached_property
+    def gave_up(self) -> Mask:
+        """Which consumers gave up something in the time."""
+        gave_up: Mask = self.consumers["gave_up_at"]["seq"] > self.interval.from_seq
+        return gave_up
+
+    @property
+    def perhaps_blocked(self) -> Mask:
+        """Who may have been blocked: not who is sent something at last, and gave up nothing in the time."""
+        perhaps = np.ones(self.consumers.size, dtype=np.bool_)
+        perhaps[self.goes_on.owner] = self.gave_up[self.goes_on.owner]
+        return perhaps
+
+    @cached_property
+    def unread(self) -> Mask:
+        """Which entries that could be sent were not read, as far as rows and snapshots show."""
+        unread: Mask = ~shown_as_read(self.state, self.free, self.reported)
+        return unread
+
+    @cached_property
+    def behind_joins(self) -> Mask:
+        """Which entries that could be sent are certainly held back because their consumers joined recently (6.1).
+
+        Such a consumer gets nothing new from its position on, and nothing out of replay from the lowest of the
+        positions on.
+        """
+        until = self.recent.until
+        if not until:
+            return np.zeros(self.free.slot.size, dtype=np.bool_)
+        behind: Mask = np.isin(self.free.owner, [*until]) & ~are_before(self.state, self.free.slot, min(until.values()))
+        return behind
+
+    @cached_property
+    def perhaps_behind_joins(self) -> Mask:
+        """Which perhaps are, or wait until the broker has read on, because consumers perhaps joined recently."""
+        perhaps = self.recent.perhaps(self.state)
+        if not perhaps:
+            return self.behind_joins
+        unread = ~reported_as_read(self.state, self.free, self.reported)
+        maybe: Mask = self.behind_joins | unread | np.isin(self.free.owner, [*perhaps, *self.recent.until])
+        return maybe

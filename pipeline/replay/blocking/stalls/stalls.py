@@ -1,62 +1,70 @@
 """Finds why nothing was sent to any consumer for a while although entries waited (Q12; PIP-474's stall)."""
 
+from typing import Any, Final
+
 import numpy as np
 
-from dispatch_audit.pipeline.replay.blocking.attribution import (
-    Blocked,
-    Waiters,
-    largest,
-    oldest,
-    oldest_held,
-    oldest_held_by_all,
-    waiters,
-)
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, largest, oldest, oldest_held
+from dispatch_audit.pipeline.replay.blocking.attribution import held_by as slots_held_by
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import doubt, is_unknown, rests_on
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import cause_of
-from dispatch_audit.pipeline.replay.blocking.stalls.reported import shown_as_read
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import (
-    cannot_be_sent,
-    causes,
-    divided,
-)
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import unexplained
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
 
+# The values in `detail` that only a stall without a cause has.
+_FACTS: Final = frozenset(
+    {
+        "symptom",
+        "went_on",
+        "owners_matter",
+        "could_be_sent",
+        "doubt",
+        "rests_on",
+        "unknown",
+        "oldest_since_seq",
+        "sent_before",
+    }
+)
+
 
 def stalled(situation: Situation) -> Blocked | None:
-    """The stall of an interval, with its cause; None: nothing waited, or it waited for its turn only."""
-    state, since_us = situation.state, situation.since_us
-    waiting = _waiting_in(situation)
+    """The stall of a time in which nothing was sent; None: nothing waited, or it waited for its turn only."""
+    waiting = situation.waiting
     if waiting.slot.size == 0:
         return None
     if not situation.connected.any() or bool(np.all(waiting.owner == NOBODY)):
-        return _blocked(situation, waiting, Cause.NO_OWNER, NOBODY)
-    # Plain arrays: each attribute of a record array takes microseconds.
-    lately = state.waits.hashes.view(np.ndarray)["clear"]["ts_us"][waiting.hash_at] > since_us
-    has_drained = state.hashes.view(np.ndarray)["drained_from"][waiting.hash_at] != NOBODY
-    waiting = waiting._replace(drains=waiting.drains | (lately & has_drained))
-    parts = divided(situation, waiting, situation.connected & cannot_be_sent(situation, since_us))
-    if parts.free.slot.size == 0 and not parts.unavailable.any() and not waiting.drains.any():
+        return _blocked(situation, Cause.NO_OWNER, NOBODY)
+    if situation.free.slot.size == 0 and not situation.unavailable.any() and not waiting.drains.any():
         return None
-    cause, blocking = cause_of(situation, parts)
-    stall = _blocked(situation, waiting, cause, blocking)
-    return unexplained(situation, parts, stall) if cause == Cause.UNEXPLAINED else stall
+    cause, blocking = cause_of(situation)
+    stall = _blocked(situation, cause, blocking)
+    return _with_facts(stall, situation) if cause == Cause.UNEXPLAINED else stall
 
 
-def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int) -> Blocked:
+def limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
+    """A stall without a cause that turns out to be the pause of a rate limit; `limit` is added to its detail."""
+    kept = {name: value for name, value in stall.detail.items() if name not in _FACTS}
+    return stall._replace(cause=Cause.DISPATCH_RATE_LIMIT.word, blocking=NOBODY, detail={**kept, **limit})
+
+
+def _blocked(situation: Situation, cause: Cause, blocking: int) -> Blocked:
     """The interval of a stall with a cause."""
-    state, interval, connected = situation.state, situation.interval, situation.connected
-    # Who has permits now that the stall is over does not count.
-    with_permits = np.count_nonzero(connected & (causes(situation, situation.since_us) == Cause.READY.value))
+    state, interval, waiting, common = (
+        situation.state,
+        situation.interval,
+        situation.waiting,
+        common_of(situation.state),
+    )
     for_blocking = waiting.where(waiting.owner == blocking)
-    common = common_of(state)
     detail: dict[str, object] = {
         "no_progress": True,
-        "consumers": int(np.count_nonzero(connected)),
-        "with_permits": int(with_permits) if common["permits_known_by"] != 0 else None,
+        "consumers": int(np.count_nonzero(situation.connected)),
+        # Who has permits now that the stall is over does not count.
+        "with_permits": int(np.count_nonzero(situation.ready)) if common["permits_known_by"] != 0 else None,
         "replay_size_at_least": int(common["in_replay"]),
         "replay_size_reported": situation.reported.in_replay,
         "look_ahead_limit": situation.look_ahead_limit,
@@ -65,27 +73,45 @@ def _blocked(situation: Situation, waiting: Waiters, cause: Cause, blocking: int
     }
     if cause == Cause.RECENTLY_JOINED:
         recent = state.waits.consumers.view(np.ndarray)["recent"]
-        detail["recently_joined"] = int(np.count_nonzero(connected & (recent == 1)))
-    waited_us = int(waiting.waited_us(interval).sum())
-    waited = waiting.slot.size, waited_us, _roots(situation, waiting, cause, blocking)
+        detail["recently_joined"] = int(np.count_nonzero(situation.connected & (recent == 1)))
+    waited = waiting.slot.size, int(waiting.waited_us(interval).sum()), _roots(situation, cause, blocking)
     return Blocked("subscription", cause.word, UNKNOWN, NOBODY, blocking, interval, *waited, detail)
 
 
-def _roots(situation: Situation, waiting: Waiters, cause: Cause, blocking: int) -> tuple[Position, ...]:
+def _roots(situation: Situation, cause: Cause, blocking: int) -> tuple[Position, ...]:
     """The oldest entries that the consumer to blame holds; without one, or if hashes had drained, that wait."""
+    state = situation.state
     if blocking == NOBODY or cause == Cause.DRAINING_STUCK:
-        return oldest(situation.state, waiting.slot)
+        return oldest(state, situation.waiting.slot)
     if cause == Cause.UNACKED_LIMIT_SUBSCRIPTION:
         # All consumers together reach this limit.
-        return oldest_held_by_all(situation.state)
-    held = oldest_held(situation.state, blocking, situation.interval.to_seq)
-    return held or ((situation.held_back.root,) if cause == Cause.RECENTLY_JOINED else ())
+        return oldest(state, slots_held_by(state))
+    held = oldest_held(state, blocking, situation.interval.to_seq)
+    return held or ((situation.recent.waiting[0].root,) if cause == Cause.RECENTLY_JOINED else ())
 
 
-def _waiting_in(situation: Situation) -> Waiters:
-    """The entries that wait in an interval; what is before the read position of a snapshot was read."""
-    waiting = waiters(situation.state)
-    waiting = waiting.where(waiting.since_ts < situation.interval.to_ts)
-    reported = situation.reported
-    lasting = reported._replace(read_position=reported.read_since(situation.since_us))
-    return waiting._replace(was_read=shown_as_read(situation.state, waiting, lasting))
+def _with_facts(stall: Blocked, situation: Situation) -> Blocked:
+    """A stall without a cause, with the facts of `StallKind`."""
+    state, free = situation.state, situation.free.where(~situation.behind_joins)
+    shown = symptom(situation, free)
+    # The owner of a hash without pending entries does not matter if every consumer could be sent everything.
+    recent = situation.recent.waiting or situation.recent.perhaps(state)
+    hashes = state.hashes.view(np.ndarray)[free.hash_at]
+    unheld = (hashes["held"] == 0) & (hashes["held_elsewhere"] == 0)
+    names = rests_on(situation)
+    unknown = [name for name in names if is_unknown(state, situation.in_force, name)]
+    roots = oldest(state, free.slot)
+    entries: Any = state.entries.view(np.ndarray)[free.slot]
+    first = (entries["ledger"] == roots[0][0]) & (entries["entry"] == roots[0][1]) if roots else free.slot < 0
+    facts: dict[str, object] = {
+        "hashes": largest(free.hash, free.waited_us(situation.interval)),
+        "symptom": shown.name,
+        "went_on": False,
+        "could_be_sent": free.slot.size,
+        "doubt": doubt(situation),
+        "rests_on": [name for name in names if name not in unknown],
+        "unknown": unknown,
+        "owners_matter": bool(situation.unavailable.any() or recent) or not bool(unheld.any()),
+        "oldest_since_seq": int(entries["since"]["seq"][first].max(initial=UNKNOWN)),
+    }
+    return stall._replace(blocking=shown.consumer, roots=roots, detail={**stall.detail, **facts})

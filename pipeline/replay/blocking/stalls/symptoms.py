@@ -18,13 +18,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, number_before, oldest
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before, held_by, oldest
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_read
-from dispatch_audit.pipeline.replay.blocking.stalls.sendable import causes
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.seen import Seen
@@ -47,20 +45,14 @@ class Shown(NamedTuple):
     consumer: int
 
 
-def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
-    """The symptom that the rows of a stall show.
-
-    Args:
-        situation: the stall.
-        waiting: all entries that wait.
-        free: those of them that could have been sent.
-    """
+def symptom(situation: Situation, free: Waiters) -> Shown:
+    """The symptom that the rows of a stall show, in which some entries could have been sent."""
     state, reported = situation.state, situation.reported
     unwritten = _unwritten_to(state, situation.interval.to_ts - situation.stall_threshold_us)
     # One slow connection holds up the others; its own entries wait for it on any release.
     if unwritten != NOBODY and bool((free.owner != unwritten).any()):
         return Shown(WRITE_NOT_COMPLETED, unwritten)
-    parked = _parked(situation, waiting, free)
+    parked = _parked(situation, free)
     if parked:
         return Shown(parked, NOBODY)
     longest_us = reported.position_us - situation.interval.from_ts
@@ -72,23 +64,25 @@ def symptom(situation: Situation, waiting: Waiters, free: Waiters) -> Shown:
     return Shown(COUNTED_AGAIN if stuck else "", NOBODY)
 
 
-def _parked(situation: Situation, waiting: Waiters, free: Waiters) -> str:
+def _parked(situation: Situation, free: Waiters) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
+    waiting = situation.waiting
     read, long = reported_as_read(situation.state, waiting, situation.reported), waiting.since_ts <= situation.since_us
-    if not situation.held_back.applies:
+    if not situation.recent.applies:
         # What was published later is not among `free`, although its owner may be ready.
         return PARKED_AT_THE_END if bool(read.all()) and np.count_nonzero(long) > free.slot.size else ""
     # A read of new entries may go past the head of replay, so what came last need not have been read.
     if not bool(read[long].all()):
         return ""
-    return _passed_over(situation, waiting, free) if free.slot.size else ""
+    return _passed_over(situation, free) if free.slot.size else ""
 
 
-def _passed_over(situation: Situation, waiting: Waiters, free: Waiters) -> str:
+def _passed_over(situation: Situation, free: Waiters) -> str:
     """What keeps a dispatcher of recently joined consumers from what could be sent and was read."""
-    if set(free.owner.tolist()) <= situation.held_back.out_of_order:
+    state, reported = situation.state, situation.reported
+    if set(free.owner.tolist()) <= situation.recent.out_of_order(state):
         return JOINED_OUT_OF_ORDER
-    ahead, reported = number_before(situation.state, waiting, oldest(situation.state, free.slot)[0]), situation.reported
+    ahead = int(np.count_nonzero(are_before(state, situation.waiting.slot, oldest(state, free.slot)[0])))
     if ahead >= _picked(situation):
         return HEAD_OF_REPLAY
     # Each read that sends nothing makes the next one pass over replay, unless consumers are recently joined (6.2).
@@ -96,31 +90,26 @@ def _passed_over(situation: Situation, waiting: Waiters, free: Waiters) -> str:
     if read_to is None or reported.in_replay is None or reported.stands_us <= situation.interval.from_ts:
         return ""
     in_replay = ahead < min(reported.in_replay, reported.replay_at_read)
-    joined_later = all(position >= read_to for _, position in situation.held_back.until)
+    joined_later = all(position >= read_to for position in situation.recent.until.values())
     return READS_PASS_REPLAY if in_replay and joined_later else ""
 
 
 def _picked(situation: Situation) -> int:
     """How many of the first entries in replay a read of the older dispatcher looks at: min(permits, batch) (6.2)."""
-    consumers: Any = situation.state.consumers.view(np.ndarray)
-    ready = situation.connected & (causes(situation, situation.since_us) == Cause.READY.value)
-    permits = int(np.maximum(consumers["permits"][ready], 0).sum())
+    permits = int(np.maximum(situation.consumers["permits"][situation.ready], 0).sum())
     return max(min(permits, situation.limits.read_batch or READ_BATCH_DEFAULT), 1)
 
 
 def _unwritten_to(state: Seen, before_us: int) -> int:
     """The receiver of a dispatch before a time that had no end by then although others had; NOBODY: there is none."""
     entries: Any = state.entries.view(np.ndarray)
-    if common_of(state)["starts_seen"] == 0:
+    common, written = common_of(state), entries["marks"] & Mark.DISPATCH_CONFIRMED != 0
+    if common["starts_seen"] == 0 or not bool((written & (entries["ledger"] != UNKNOWN)).any()):
         return NOBODY
-    held = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)
-    written = entries["marks"] & Mark.DISPATCH_CONFIRMED != 0
-    if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
-        return NOBODY
-    slots = np.flatnonzero(held & ~written & (entries["sent_at"]["ts_us"] <= before_us))
+    held = held_by(state)
+    slots = held[~written[held] & (entries["sent_at"]["ts_us"][held] <= before_us)]
     if slots.size:
         return int(entries["holder"][slots[np.argmin(entries["sent_at"]["seq"][slots])]])
-    common = common_of(state)
     # The row that ends the stall may be the late end of such a dispatch.
     lately = common["written_late_since_ts"] <= before_us <= common["written_late_ts"]
     return int(common["written_late_to"]) if lately else NOBODY

@@ -12,8 +12,8 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.rates.dispatch_pace import DispatchPace
 from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import RecentDispatches, Sent
-from dispatch_audit.pipeline.replay.blocking.stalls.doubts import RATE
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of, limited
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import JOINED, RATE
+from dispatch_audit.pipeline.replay.blocking.stalls.stalls import limited
 from dispatch_audit.pipeline.replay.durations import HORIZON_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
@@ -48,13 +48,12 @@ class UnsettledStalls:
         """Takes the parts of a stall, with a cause or without one."""
         for part in parts:
             self.settle(part.span.to_ts - HORIZON_US)
-            if not is_finding(part):
+            if not part.is_finding:
                 self._intervals.note([part])
                 continue
             sent_before = self._sent_before + int(np.count_nonzero(self._sent_us <= part.span.from_ts))
             part = part._replace(detail={**part.detail, "sent_before": sent_before})  # noqa: PLW2901
-            kind = kind_of(part)
-            if kind.provable or not kind.joins_known:
+            if part.kind.provable or part.kind.doubt == JOINED:
                 self._own.append(part.span)
             limit = self._recent.explaining(part.span, self._in_force.is_on(_BY_ENTRY))
             if limit is not None:

@@ -13,9 +13,8 @@ from typing import Final
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import SituationOf
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import is_finding, kind_of
 from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
@@ -61,9 +60,7 @@ class StallWatch:
         if self._before_leaves is not None and self._before_leaves.cause in causes:
             self._before_leaves = None
 
-    def before_change(
-        self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf, *, sure: bool = True
-    ) -> list[Blocked]:
+    def before_change(self, situation: Situation, at: TracePoint, ended_by: int, *, sure: bool = True) -> list[Blocked]:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready.
 
         Unless it is `sure` that all entries that seem to wait do, only what explains the time counts.
@@ -71,12 +68,12 @@ class StallWatch:
         Returns:
             The stall that a skip has ended before, if nothing that waited in it waits any more.
         """
-        skipped = self._ended_by_skip(_silent_since_us(state))
+        skipped = self._ended_by_skip(_silent_since_us(situation.state))
         # However short the time is: it may become a stall a little later.
-        interval = _idle_interval(state, at, ended_by, 1)
+        interval = _idle_interval(situation.state, at, ended_by, 1)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
-            found = None if interval is None else self._look(interval, situation_of, sure=sure)
+            found = None if interval is None else self._look(interval, situation, sure=sure)
             self._before_leaves = found if ended_by == BY_LEAVE else None
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
@@ -91,18 +88,18 @@ class StallWatch:
         self._unexplained = self._explained = None
         return [before] if before.span.to_ts - before.span.from_ts >= self._threshold_us else []
 
-    def before_release(self, state: Seen, at: TracePoint, situation_of: SituationOf) -> None:
+    def before_release(self, situation: Situation, at: TracePoint) -> None:
         """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
-        interval = _idle_interval(state, at, BY_ACK, 1)
+        interval = _idle_interval(situation.state, at, BY_ACK, 1)
         if interval is not None:
-            self._look(interval, situation_of)
+            self._look(interval, situation)
 
-    def _look(self, interval: Interval, situation_of: SituationOf, *, sure: bool = True) -> Blocked | None:
+    def _look(self, interval: Interval, situation: Situation, *, sure: bool = True) -> Blocked | None:
         """Remembers and returns why nothing is sent so far."""
-        found = stalled(situation_of(interval, None))
+        found = stalled(situation.over(interval))
         if found is None:
             return None
-        if not is_finding(found):
+        if not found.is_finding:
             self._explained = found
         elif (
             sure and interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None
@@ -114,26 +111,26 @@ class StallWatch:
                 self._unexplained = found
         return found
 
-    def dispatched(self, state: Seen, at: TracePoint, sent: Position, situation_of: SituationOf) -> list[Blocked]:
+    def dispatched(self, situation: Situation, at: TracePoint, sent: Position) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < BROUGHT_ABOUT_US
-        interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else self._of(interval, situation_of, sent)
+        interval = _idle_interval(situation.state, at, ended_by if lately else BY_ACK, self._threshold_us)
+        parts = [] if interval is None else self._of(interval, situation, sent)
         return [_ended_by_dispatch(part, at, lately) for part in parts]
 
-    def over(self, state: Seen, at: TracePoint, ended_by: int, situation_of: SituationOf) -> list[Blocked]:
+    def over(self, situation: Situation, at: TracePoint, ended_by: int) -> list[Blocked]:
         """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
-        interval = _idle_interval(state, at, ended_by, self._threshold_us)
-        return [] if interval is None else self._of(interval, situation_of)
+        interval = _idle_interval(situation.state, at, ended_by, self._threshold_us)
+        return [] if interval is None else self._of(interval, situation)
 
-    def _of(self, interval: Interval, situation_of: SituationOf, sent: Position | None = None) -> list[Blocked]:
+    def _of(self, interval: Interval, situation: Situation, sent: Position | None = None) -> list[Blocked]:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
-        found = found or stalled(situation_of(interval, sent))
+        found = found or stalled(situation.over(interval, sent))
         skipped = self._ended_by_skip(interval.from_ts)
         before, cause = self._seen_in(interval, self._unexplained), self._seen_in(interval, self._explained)
         self._explained = self._unexplained = None
-        if found is None or not is_finding(found):
+        if found is None or not found.is_finding:
             # What explains the rest of the time does not explain the time before.
             if before is not None:
                 return [before, *self._rest(found, before, interval)]
@@ -152,7 +149,7 @@ class StallWatch:
     def _is_doubted_until(self, before: Blocked | None, interval: Interval) -> bool:
         """Whether something that perhaps held back at an earlier look, lately, counts: what ended it may be recent."""
         lately = before is not None and interval.to_ts - before.span.to_ts < self._threshold_us
-        return before is not None and lately and not kind_of(before).provable
+        return before is not None and lately and not before.kind.provable
 
     @staticmethod
     def _seen_in(interval: Interval, seen: Blocked | None) -> Blocked | None:
@@ -184,7 +181,7 @@ def _after(before: Blocked, found: Blocked, interval: Interval) -> Blocked:
 
 def _ended_by_dispatch(stall: Blocked, at: TracePoint, lately: bool) -> Blocked:
     """A stall after which sending went on; unless something happened `lately`, no event is the reason of that."""
-    if is_finding(stall):
+    if stall.is_finding:
         stall = stall._replace(detail={**stall.detail, "went_on": True})
     # With other causes it waits for an acknowledgement.
     if lately or stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):

@@ -10,7 +10,7 @@ at it at each read (V10).
 from typing import Final
 
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.blocking.starvation import report_overdue
+from dispatch_audit.pipeline.replay.blocking.starvation import report_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, note_blocked
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import may_be_far_behind
@@ -187,7 +187,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     from_ts = max(due_ts, hashes[at].free_ts, waits[owner].cause_since.ts_us, state.consumers[owner].unblocked_ts)
     if point.ts_us - from_ts >= longest_us:
         since = TracePoint(entries[slot].due.seq, from_ts)
-        report_overdue(state, out, at, slot, since, point, ended_by, longest_us)
+        report_starved(state, out, at, slot, since, point, ended_by, 0)
 
 
 @compiled

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import standstill_of
 
 
 class Standstill(NamedTuple):
@@ -54,7 +53,7 @@ def standstills(stalls: Iterable[tuple[Blocked, bool]]) -> list[Standstill]:
     """
     found: dict[Hashable, list[tuple[Blocked, bool]]] = {}
     for stall, proven in sorted(stalls, key=lambda of: (of[0].span.from_ts, of[0].span.from_seq)):
-        found.setdefault(standstill_of(stall), []).append((stall, proven))
+        found.setdefault(stall.standstill, []).append((stall, proven))
     return [_standstill(parts) for parts in found.values()]
 
 

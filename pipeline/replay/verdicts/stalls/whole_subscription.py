@@ -11,7 +11,7 @@ from typing import Final
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, titles
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
     COUNTED_AGAIN,
@@ -23,7 +23,6 @@ from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
     READS_PASS_REPLAY,
     WRITE_NOT_COMPLETED,
 )
-from dispatch_audit.pipeline.replay.blocking.stalls.unexplained import StallKind, kind_of
 from dispatch_audit.pipeline.replay.durations import FAILED_READ_US
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
@@ -52,7 +51,7 @@ _OF_BUGS: Final[Mapping[str, Symptom]] = {
 def stalls(context: FindingContext) -> list[JudgedFinding]:
     """The standstills of the whole subscription that the window reports, a finding each."""
     found = context.reported_stalls
-    proven = (kind_of(stall).provable and not _doubt(stall, context) for stall in found)
+    proven = (stall.kind.provable and not _doubt(stall, context) for stall in found)
     return [_finding(standstill, context) for standstill in standstills(zip(found, proven, strict=True))]
 
 
@@ -109,7 +108,7 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
 
 def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
     stall, interval, names = standstill.longest, standstill.span, context.names
-    kind, doubt = kind_of(stall), _doubt(stall, context)
+    kind, doubt = stall.kind, _doubt(stall, context)
     hang = hang_in(interval, context)
     bugs: tuple[str, ...] = ()
     if kind.provable and not doubt:
@@ -196,7 +195,7 @@ def _no_read_pending(stall: Blocked, kind: StallKind) -> str:
 
 def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], doubt: str) -> Iterator[str]:
     """The reasons for the verdict on a stall, the known bugs and the doubt among them."""
-    kind = kind_of(stall)
+    kind = stall.kind
     if not kind.permits_known:
         yield "no row shows whether they had permits"
     if stall.blocking != NOBODY:
@@ -207,8 +206,6 @@ def _reasons(stall: Blocked, context: FindingContext, bugs: tuple[str, ...], dou
     if doubt:
         yield doubt
     if kind.doubt:
-        yield DOUBTS[kind.doubt]
+        yield DOUBTS[kind.doubt].because
     if kind.unknown:
         yield is_not_known(stall.detail["unknown"])
-    if not kind.joins_known:
-        yield "consumers may have joined recently (F5), although no row shows how far the broker had read by then"
