@@ -129,10 +129,10 @@ def hash_state(state: Seen, sticky_hash: int) -> HashState:
     of_hash = (entries.ledger != UNKNOWN) & (entries.hash_at == slot)
     pending = np.flatnonzero(of_hash & (entries.holder >= 0))
     held: dict[int, int] = {}
-    for holder in entries.holder[pending[np.argsort(entries.sent_seq[pending], kind="stable")]].tolist():
+    for holder in entries.holder[pending[np.argsort(entries.sent_at.seq[pending], kind="stable")]].tolist():
         held[holder] = held.get(holder, 0) + 1
     waiting = of_hash & (entries.holder < 0) & (entries.marks & Mark.WAITING != 0)
-    drains = hashes.draining_seq[slot] != UNKNOWN and hashes.away[slot] == 1
+    drains = hashes.draining_since.seq[slot] != UNKNOWN and hashes.away[slot] == 1
     return HashState(
         owner,
         held,

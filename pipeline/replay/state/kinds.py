@@ -48,7 +48,7 @@ ENTRY = RecordKind(
 
 
 # One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts the entries that others hold,
-# which is 0 while the broker keeps its promise. A draining episode is open while `draining_seq` is not UNKNOWN; `away`
+# which is 0 while the broker keeps its promise. A draining episode is open while `draining_since` is known; `away`
 # says whether another consumer than the holder owns the hash at the moment.
 HASH = RecordKind(
     "hash",
