@@ -124,7 +124,7 @@ def _without(tables: Tables, rules: set[str]) -> Tables:
 
 
 if __name__ == "__main__":
-    from local_replay import Log, send, tables_of
+    from local_replay import LOW, Log, send, tables_of
     from test_kernel_against_simple import random_schedule
     from test_uncompiled import _KINDS, _LIMITS, _blocked
 
@@ -150,10 +150,21 @@ if __name__ == "__main__":
             log.dispatch(1, entry)
         return log
 
+    def two_holders() -> Log:
+        """A consumer is sent an entry of a hash that it got from one that still holds another."""
+        log = Log()
+        log.join(1)
+        log.publish(0, LOW)
+        log.dispatch(1, 0, LOW)
+        log.join(2)
+        log.publish(1, LOW)
+        log.dispatch(2, 1, LOW)
+        return log
+
     def replayed() -> Tables:
         found = [tables_of(random_schedule(seed=3, length=40).log.rows, settings=_LIMITS)]
         found += [tables_of(_blocked().rows, version=version, settings=_LIMITS) for version in _KINDS]
-        found.append(tables_of(beyond_limits().rows, settings=_LIMITS))
+        found += [tables_of(log.rows, settings=_LIMITS) for log in (beyond_limits(), two_holders())]
         tables: Tables = {}
         for number, of_one in enumerate(found):
             for table, rows in of_one.items():
