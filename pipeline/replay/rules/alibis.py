@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.contract.rule import Fact
 from dispatch_audit.pipeline.contract.rules import NAME_OF, RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
-from dispatch_audit.pipeline.replay.state.records import Ints, Records, chosen
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 
 NO_ALIBI: Final = -1
 
@@ -31,6 +31,7 @@ class Alibi(NamedTuple):
     covers: Callable[[Records], Mask]
     severity: Severity | None = None  # the severity of what it covers; None: that is no finding
     because: str = ""  # the reason as a clause; empty: nobody asks for it
+    since_seq: int = UNKNOWN  # it covers only what comes after this row
 
     @property
     def badness(self) -> int:
@@ -54,7 +55,7 @@ def joined(found: Records, alibis: Sequence[Alibi]) -> Ints:
     # The mildest is written last, and of equally mild ones the first.
     for index in sorted(range(len(alibis)), key=lambda index: (-alibis[index].badness, -index)):
         alibi = alibis[index]
-        at = np.flatnonzero(np.isin(found.rule, resting_on(alibi.fact)))
+        at = np.flatnonzero(np.isin(found.rule, resting_on(alibi.fact)) & (found.seq > alibi.since_seq))
         if at.size:
             by[at[alibi.covers(chosen(found, at))]] = index
     return by

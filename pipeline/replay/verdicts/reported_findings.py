@@ -11,6 +11,7 @@ from typing import Any, Final
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.snapshots.comparison import ImpossibleCounter, Mismatch
@@ -26,7 +27,7 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     of_rule,
     severities,
 )
-from dispatch_audit.pipeline.replay.verdicts.missing.alibis import not_acknowledged, perhaps_other_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.utc import moment
 
@@ -68,25 +69,14 @@ def _never_recorded(context: FindingContext) -> str:
     """Why the trace does not show which hashes drain, as a clause: it has no row of some kind; empty: it shows it."""
     if not context.found.dispatcher.checked[DISPATCHES]:
         return "the trace has no row of a dispatch, so it does not show what consumers held"
-    return not_acknowledged(context)
-
-
-def _perhaps_left(mismatch: Mismatch, context: FindingContext) -> str:
-    """Why leaves may be missing in the trace, as a clause: the snapshot lacks a consumer; empty: it does not."""
-    if context.leaves_recorded:
-        return ""
-    listed = {consumer.consumer for consumer in mismatch.snapshot.consumers}
-    joined = [stay.joined for number, stay in context.stays.items() if number not in listed and stay.joined is not None]
-    gone = any(at.seq < mismatch.snapshot.seq_begin for at in joined)
-    return "the trace has no row of a leave, and the snapshot lacks a consumer that had joined" if gone else ""
+    return doubt_of(context, NEVER, "acks")
 
 
 def _mismatch_verdict(mismatch: Mismatch, context: FindingContext) -> FindingVerdict:
     of_draining = mismatch.rule == "draining_mismatch"
     because = (
         mismatch.undecided
-        or perhaps_other_dispatcher(context, mismatch.snapshot.seq)
-        or _perhaps_left(mismatch, context)
+        or doubt_of(context, mismatch.snapshot.seq, "dispatcher", "leaves")
         or (_never_recorded(context) if of_draining else "")
     )
     if because:

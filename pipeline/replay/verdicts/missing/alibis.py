@@ -9,6 +9,7 @@ read sent. Such rows may be missing until mark-delete has passed every entry tha
 the broker is unknown, the same holds for the whole trace, because owners decide which hash drains.
 """
 
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.answers import Missing
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
+from dispatch_audit.pipeline.contract.rule import Fact
 from dispatch_audit.pipeline.contract.rules import (
     EARLY_DUPLICATE,
     FIRST_DELIVERY_ORDER,
@@ -31,6 +33,7 @@ from dispatch_audit.pipeline.replay.subscription.cold_start import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import alibis_of_filters, positions
 
+_ROWS_OF: Final[Mapping[Fact, tuple[Missing, ...]]] = {"acks": ("acknowledgements",), "leaves": ("leaves",)}
 _NO_ACKNOWLEDGEMENT: Final = "the trace has no row of an acknowledgement, so it does not show what consumers still held"
 _NO_LEAVE: Final = (
     "the trace has no row of a leave, and it shows nothing of {} from then on, which may have left before"
@@ -66,32 +69,60 @@ def alibis_of_trace(context: FindingContext) -> list[Alibi]:
     ]
     if found.membership.owners.unknown:
         alibis.append(Alibi("owner", everything, "not_provable", _OWNER_UNKNOWN))
-    elif not context.config.sample.is_all and found.membership.owners.routes_by_selector and not _is_shown(context):
+    # A few misrouted hashes of a sample may be all that there are.
+    shown = context.config.sample.is_all or found.loop.reported.confirmed
+    if not (shown or found.membership.owners.unknown) and found.membership.owners.routes_by_selector:
         alibis.append(Alibi("owner", everything, "not_provable", _of_sample(context, _NO_SELECTOR)))
-    alibis += _of_limits(context)
-    if not context.acks_recorded:
-        alibis.append(Alibi("acks", everything, "not_provable", _NO_ACKNOWLEDGEMENT))
-    for since_seq, because in _perhaps_gone(context):
-        alibis.append(Alibi("leaves", partial(_after, since_seq), "not_provable", because))
-    other_seq = found.loop.other_dispatcher_seq
+    return [*alibis, *_of_limits(context), *_unshown(context), *alibis_of_filters(context)]
+
+
+def _unshown(context: FindingContext) -> Iterator[Alibi]:
+    """The alibis that hold from a row on: of which kind the dispatcher is, what was acknowledged, and who had left."""
+    other_seq = context.found.loop.other_dispatcher_seq
     if other_seq is not None:
-        alibis.append(Alibi("dispatcher", partial(_after, other_seq - 1), "not_provable", _OTHER_DISPATCHER))
-    return alibis + alibis_of_filters(context)
+        yield Alibi("dispatcher", everything, "not_provable", _OTHER_DISPATCHER, other_seq - 1)
+    if not context.acks_recorded:
+        yield Alibi("acks", everything, "not_provable", _NO_ACKNOWLEDGEMENT)
+    if not context.leaves_recorded:
+        last_named = context.found.dispatcher.seen.consumers.view(np.ndarray)["named_seq"].tolist()
+        for index, number in enumerate(context.numbers):
+            joined = context.joined(index) if number in context.stays else None
+            if joined is not None:
+                because = _NO_LEAVE.format(context.names.spoken(index))
+                yield Alibi("leaves", everything, "not_provable", because, max(joined.seq, last_named[index]))
 
 
-def _is_shown(context: FindingContext) -> bool:
-    """Whether a snapshot shows the selector; a few misrouted hashes of a sample may be all that there are."""
-    return context.found.loop.reported.confirmed
+def doubt_of(context: FindingContext, seq: int, *facts: Fact) -> str:
+    """Why one of these facts may not hold at a row, as a clause; empty: the trace shows them.
+
+    They are `dispatcher`, `acks` and `leaves`.
+    """
+    return next((of.because for of in _unshown(context) if of.fact in facts and of.since_seq < seq), "")
+
+
+def doubt_of_waits(context: FindingContext, seq: int) -> str:
+    """Why no consumer may have been able to take the entries that waited up to a row, as a clause; empty: one could."""
+    sampled = "" if context.config.sample.is_all else _of_sample(context, _OTHERS_WAIT)
+    return (
+        doubt_of(context, seq, "dispatcher", "acks")
+        or context.found.clock.doubt(seq)
+        or doubt_of(context, seq, "leaves")
+        or sampled
+    )
+
+
+def unrecorded(context: FindingContext) -> list[Missing]:
+    """The kinds of rows that the trace lacks and on which its findings depend."""
+    findings, missing = context.found.findings, dict[Missing, None]()
+    for alibi in _unshown(context):
+        if (np.isin(findings.rule, resting_on(alibi.fact)) & (findings.seq > alibi.since_seq)).any():
+            missing |= dict.fromkeys(_ROWS_OF.get(alibi.fact, ()))
+    return [*missing]
 
 
 def _of_sample(context: FindingContext, because: str) -> str:
     """Why the rows of a sample prove less, as a clause."""
     return _SAMPLED.format(context.config.sample.share, because)
-
-
-def _after(seq: int, found: Records) -> Mask:
-    after: Mask = found.seq > seq
-    return after
 
 
 def _of_limits(context: FindingContext) -> list[Alibi]:
@@ -109,7 +140,7 @@ def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
     alibis, clock = [], context.found.clock
     if clock.back_from_seq is not None:
         because = clock.doubt(clock.back_from_seq)
-        alibis.append(Alibi("unexplained", partial(_after, clock.back_from_seq - 1), "not_provable", because))
+        alibis.append(Alibi("unexplained", everything, "not_provable", because, clock.back_from_seq - 1))
     for number, rejoin in enumerate(context.rejoins):
         if rejoin.by_broker:
             because = _CLOSED_ALL.format(context.names.seq(rejoin.left.seq))
@@ -155,11 +186,11 @@ def _near(gap: UnseenRows, context: FindingContext, found: Records) -> Mask:
     after: Mask = found.seq > gap.begin.seq
     if gap.settled is not None:
         after &= found.ts_us <= gap.settled.ts_us + READ_US
+    depends = _depends_on_the_past(context, found)
     # The verdict on a first delivery is that on the dispatch that passed it.
-    passing = found.seq[np.isin(found.rule, OVERTAKING) & (before | (after & _depends_on_the_past(context, found)))]
-    passed = (found.rule == FIRST_DELIVERY_ORDER) & np.isin(found.other_seq, passing)
-    before |= after & (passed | _depends_on_the_past(context, found))
-    return before
+    passing = found.seq[np.isin(found.rule, OVERTAKING) & (before | (after & depends))]
+    depends |= (found.rule == FIRST_DELIVERY_ORDER) & np.isin(found.other_seq, passing)
+    return before | (after & depends)
 
 
 def _depends_on_the_past(context: FindingContext, found: Records) -> Mask:
@@ -174,46 +205,3 @@ def _depends_on_the_past(context: FindingContext, found: Records) -> Mask:
     in_flight &= "E7" in context.exceptions
     depends |= flawed | in_flight
     return depends
-
-
-def not_acknowledged(context: FindingContext) -> str:
-    """Why the trace does not show what consumers still held, as a clause; empty: it does."""
-    return "" if context.acks_recorded else _NO_ACKNOWLEDGEMENT
-
-
-def _perhaps_gone(context: FindingContext) -> list[tuple[int, str]]:
-    """The consumers that may have left although no leave is recorded: after which row, and why as a clause."""
-    if context.leaves_recorded:
-        return []
-    last_named = context.found.dispatcher.seen.consumers.view(np.ndarray)["named_seq"].tolist()
-    joined = ((index, context.joined(index)) for index, number in enumerate(context.numbers) if number in context.stays)
-    return [
-        (max(at.seq, last_named[index]), _NO_LEAVE.format(context.names.spoken(index)))
-        for index, at in joined
-        if at is not None
-    ]
-
-
-def perhaps_other_dispatcher(context: FindingContext, seq: int) -> str:
-    """Why the dispatcher at a row may be of the other kind, as a clause; empty: it is of the claimed kind."""
-    since = context.found.loop.other_dispatcher_seq
-    return _OTHER_DISPATCHER if since is not None and seq >= since else ""
-
-
-def doubt_of_waits(context: FindingContext, seq: int) -> str:
-    """Why no consumer may have been able to take the entries that waited up to a row, as a clause; empty: one could."""
-    gone = next((because for since_seq, because in _perhaps_gone(context) if seq > since_seq), "")
-    sampled = "" if context.config.sample.is_all else _of_sample(context, _OTHERS_WAIT)
-    doubts = perhaps_other_dispatcher(context, seq), not_acknowledged(context), context.found.clock.doubt(seq)
-    return next(filter(None, (*doubts, gone, sampled)), "")
-
-
-def unrecorded(context: FindingContext) -> list[Missing]:
-    """The kinds of rows that the trace lacks and on which its findings depend."""
-    findings, missing = context.found.findings, list[Missing]()
-    if not context.acks_recorded and np.isin(findings.rule, resting_on("acks")).any():
-        missing.append("acknowledgements")
-    on_leaves = findings.seq[np.isin(findings.rule, resting_on("leaves"))]
-    if on_leaves.size and any(on_leaves.max() > since_seq for since_seq, _ in _perhaps_gone(context)):
-        missing.append("leaves")
-    return missing

@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.alibis import perhaps_other_dispatcher
+from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of
 
 # A short slow moment may put a few small reads of one consumer's entries into replay, but not so many full reads.
 _READS_IN_REPLAY: Final = 10
@@ -36,7 +36,7 @@ def growths(context: FindingContext) -> list[JudgedFinding]:
             for wait in beginnings
             if wait.detail["in_replay"] >= least
             and wait.span.to_ts - wait.span.from_ts >= longest_us
-            and not perhaps_other_dispatcher(context, wait.span.to_seq)
+            and not doubt_of(context, wait.span.to_seq, "dispatcher")
         ]
         if grown:
             # The last part that is long enough: a later membership change may move the entries in replay to others.
