@@ -17,7 +17,6 @@ from dispatch_audit.pipeline.replay.clients.connections import (
     refused_joins,
     uneven_shares,
 )
-from dispatch_audit.pipeline.replay.clients.kept_batches import kept_batches
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
@@ -37,10 +36,16 @@ _TIMES_LONGER: Final = 2
 # A consumer that works on a message for less is no matter, however quick it is otherwise.
 _HELD_MIN_US: Final = 100_000
 _SILENT_US: Final = 5_000_000
+# Entries of which rows do not show for certain whether they are acknowledged.
+_DOUBTFUL: Final = UNSURE | Mark.VAGUE | Mark.MAYBE_SKIPPED | Mark.PASSED
 _SHOWN_MAX: Final = 1_000
 _IGNORED: Final = (
     "the broker ignores cumulative acknowledgements of Key_Shared consumers and tells nobody: all comes again when the "
     "consumer leaves, and it gets nothing once its receiver queue is full"
+)
+_IN_PARTS: Final = (
+    "a client that is sent the rest of a batch again does not know that the first part is acknowledged, and never "
+    "acknowledges the whole (#26125); if the key moves to another consumer it waits until this one reconnects"
 )
 _HANGS: Final = (
     "its application hangs, is slow, or does not acknowledge; it gets nothing once its receiver queue is full, and "
@@ -73,7 +78,7 @@ def _never_acknowledged(context: FindingContext) -> tuple[list[JudgedFinding], i
     entries: Any = seen.entries.view(np.ndarray)
     consumers: Any = seen.consumers.view(np.ndarray)
     marks, holder = entries["marks"], entries["holder"]
-    of_no_doubt = marks & (Mark.ACKED | UNSURE | Mark.VAGUE | Mark.MAYBE_SKIPPED | Mark.PASSED) == 0
+    of_no_doubt = marks & (_DOUBTFUL | Mark.ACKED) == 0
     is_open = (entries["ledger"] != UNKNOWN) & (entries["times_sent"] > 0) & of_no_doubt
     now_us = context.found.membership.released.ts_us
     left_out = is_open & (holder != NOBODY)
@@ -165,6 +170,54 @@ def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
         ledger_id=ledger,
         entry_id=number,
         detail={"times_sent": times},
+    )
+
+
+def kept_batches(context: FindingContext) -> list[JudgedFinding]:
+    """A finding for each connected consumer with batches that stay pending: acknowledged in parts, never as a whole.
+
+    A client that is sent the rest of a batch again does not know that the first part is acknowledged (contract 5.3;
+    #26125). Only draining hashes wait for such batches.
+    """
+    if not context.drains:
+        return []
+    seen = context.found.dispatcher.seen
+    entries: Any = seen.entries.view(np.ndarray)
+    holder, marks = entries["holder"], entries["marks"]
+    kept = (
+        (entries["ledger"] != UNKNOWN)
+        & (holder != NOBODY)
+        & (marks & (_DOUBTFUL | Mark.SETTLING | Mark.ACKED) == Mark.ACKED)
+    )
+    # A whole acknowledgement may also have come before the dispatch.
+    kept &= entries["words_at"] != UNKNOWN
+    kept[kept] &= seen.consumers.view(np.ndarray)["connected"][holder[kept]] == 1
+    return [
+        _kept_batch(entries[np.flatnonzero(kept & (holder == consumer))], context)
+        for consumer in np.unique(holder[kept]).tolist()
+    ]
+
+
+def _kept_batch(kept: Any, context: FindingContext) -> JudgedFinding:
+    first = kept[np.lexsort((kept["entry"], kept["ledger"]))[0]]
+    ledger, entry, consumer = int(first["ledger"]), int(first["entry"]), int(first["holder"])
+    sent = TracePoint(*first["sent_at"].item())
+    names, at = context.names, position(ledger, entry)
+    return context.fact(
+        "never_acknowledged",
+        sent,
+        f"{names.spoken(consumer)} acknowledged all messages of {count(kept.size, 'batch', 'batches')}, {at} the "
+        "first, in parts only, so the broker counts them as pending",
+        [f"seq {names.seq(sent.seq)}: {at} dispatched to {names.spoken(consumer)}"],
+        because=_IN_PARTS,
+        remedy=(
+            "Reconnect the consumer. Until its client is fixed let it acknowledge or give back batches as a whole "
+            "(no enableBatchIndexAcknowledgment)."
+        ),
+        consumer=consumer,
+        ledger_id=ledger,
+        entry_id=entry,
+        detail={"held": int(kept.size)},
     )
 
 

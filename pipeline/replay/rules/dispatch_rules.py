@@ -37,15 +37,9 @@ def check_dispatch(
 ) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`).
 
-    No check changes what another one reads, so their order does not matter.
-
-    Args:
-        state: the state before the dispatch takes effect.
-        out: receives findings.
-        slot: the entry; its hash is known.
-        sent: the dispatch.
-        policy: the settings in force.
-        before_return: whether it may have been decided before the redeliver command that last returned the entry.
+    No check changes what another one reads, so their order does not matter. The state is the one before the dispatch
+    takes effect, and the hash of the entry in `slot` is known. `before_return` says whether the dispatch may have been
+    decided before the redeliver command that last returned the entry.
     """
     before_us = sent.ts_us - policy.unordered_us
     check_single_holder(state, out, slot, sent, before_us)

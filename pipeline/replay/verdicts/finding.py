@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
+from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rule import Contrast
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
@@ -47,11 +47,6 @@ def unexplained(because: str) -> FindingVerdict:
 def not_provable(because: str) -> FindingVerdict:
     """The verdict `not_provable`, with what the trace does not show; cached, because many findings share a reason."""
     return FindingVerdict("not_provable", because=because)
-
-
-def permitted_by(exception: ExceptionId, *known_bugs: str) -> FindingVerdict:
-    """The verdict `permitted` by an exception of the contract, with the bugs that belong to the exception."""
-    return FindingVerdict("permitted", exception, known_bugs, f"due to {EXCEPTIONS[exception]}")
 
 
 class FindingText(NamedTuple):

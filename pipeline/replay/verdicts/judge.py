@@ -28,7 +28,6 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     FindingVerdict,
     milder,
     not_provable,
-    permitted_by,
     unexplained,
 )
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import alibis_of_the_past, alibis_of_trace
@@ -77,7 +76,8 @@ def _by_rule(rule: int, permitted: int, context: FindingContext) -> FindingVerdi
         exception = _EXCEPTION_OF[permitted]
         # E6: dropping an entry on which a consumer still works is a bug; dropping one that only waits does no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
-        return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
+        bugs = context.bugs_with("dropped_while_held") if harmed else ()
+        return FindingVerdict("permitted", exception, bugs, f"due to {EXCEPTIONS[exception]}")
     told = RULES[NAME_OF[rule]]
     return FindingVerdict("info", because=told.because) if told.informs else UNEXPLAINED
 

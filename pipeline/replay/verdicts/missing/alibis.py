@@ -166,15 +166,17 @@ def _of_former_cursor(number: int, context: FindingContext, found: Records) -> M
     (contract 5.10, E3). What waited is never sent again where the subscription is deleted and created anew
     (`unsubscribe`), or its cursor moved on.
     """
-    rejoins, entries = context.rejoins, context.found.dispatcher.seen.entries.view(np.ndarray)
+    rejoins, since_seq = context.rejoins, context.rejoins[number].joined.seq
     last = np.searchsorted([rejoin.joined.seq for rejoin in rejoins], found.seq) == number + 1
-    sent_before = (found.rule == EARLY_DUPLICATE) & (found.other_seq < rejoins[number].left.seq)
-    since_seq = rejoins[number].joined.seq
-    sent = entries[entries["sent_at"]["seq"] > since_seq]
-    sent_since, others = set(positions(sent["ledger"], sent["entry"])), positions(found.other_ledger, found.other_entry)
-    never_again = np.array([other not in sent_since for other in others], dtype=np.bool_)
-    waited = np.isin(found.rule, OVERTAKING) & (found.other_since_seq < since_seq) & never_again
-    covered: Mask = last & ((sent_before & ("reset" not in context.config.written)) | waited)
+    covered: Mask = last & (found.rule == EARLY_DUPLICATE) & (found.other_seq < rejoins[number].left.seq)
+    covered &= "reset" not in context.config.written
+    waited = np.flatnonzero(last & np.isin(found.rule, OVERTAKING) & (found.other_since_seq < since_seq))
+    if waited.size:
+        entries = context.found.dispatcher.seen.entries.view(np.ndarray)
+        sent = entries[entries["sent_at"]["seq"] > since_seq]
+        sent_since = set(positions(sent["ledger"], sent["entry"]))
+        others = positions(found.other_ledger[waited], found.other_entry[waited])
+        covered[waited] = [other not in sent_since for other in others]
     return covered
 
 
