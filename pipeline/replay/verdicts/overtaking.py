@@ -114,12 +114,10 @@ def overtaken(
         if rewound is None and finding.other_since_seq < rejoin.joined.seq:
             # The older entry waits from before the rewind, so the rewound cursor may not have read it yet.
             rewound = still_from_before(finding, finding.sent_before_seq, overtakings, context)
-    if rewound is not None and rewound.severity != "not_provable":
+    if rewound is not None:
         return rewound
     verdict = _overtaken(finding, context)
-    if passes_a_leaver(finding):
-        verdict = milder(two_holders(finding, context), verdict)
-    return verdict if rewound is None else milder(verdict, rewound)
+    return milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
 
 
 def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
