@@ -37,7 +37,7 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 PROGRESSES: Final[tuple[Progress, ...]] = get_args(Progress)
 """Both from the best to the worst."""
 
-# Longer than verdicts look ahead (`overlapping_reads.LOOK_AHEAD_US`, and a second for a read), and longer than rows
+# Longer than verdicts look ahead (`durations.SNAPSHOT_NEAR_US`, and a second for a read), and longer than rows
 # are held back (`brackets.WAIT_US_MAX`).
 UNSETTLED_US: Final = 60_000_000
 """The time before the end of a window that only the next window reports, in microseconds."""
