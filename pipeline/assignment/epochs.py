@@ -42,7 +42,7 @@ class Epoch:
     """One epoch.
 
     Attributes:
-        number: 0 for the first; it begins with the first join.
+        number: counts from 0; the first epoch begins with the first join.
         from_seq: the seq of the change that begins it.
         change: the change that begins it, in words: `join c3`, `leave c1`, `reset` or `snapshot` (`ADOPTED`).
         hashes_moved: how many hashes got another owner. Nobody counts as an owner, so the first join moves all hashes.
@@ -77,6 +77,7 @@ class AssignmentLog:
         "_closed",
         "_complete",
         "_names",
+        "_next",
         "_others",
         "_selector",
         "_settings",
@@ -86,8 +87,10 @@ class AssignmentLog:
         "undecided",
     )
 
-    def __init__(self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> None:
-        """Starts without consumers; arguments and errors are those of `make_selector`."""
+    def __init__(
+        self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None, first: int = 0
+    ) -> None:
+        """Starts without consumers; `first` is the number of the first epoch, the others are of `make_selector`."""
         self._settings = (kind, profile)
         self._selector = make_selector(kind, points, profile)
         # The other possible assignments; none if the order of all changes is known.
@@ -95,6 +98,7 @@ class AssignmentLog:
         self._complete = True
         self._names: dict[int, str] = {}
         self._closed: list[Epoch] = []
+        self._next = first
         self.routing: Routing = self._selector.routing()
         self.promised: Routing | None = None
         self.current: Epoch | None = None
@@ -211,13 +215,11 @@ class AssignmentLog:
     def _begin(self, change: str, seq: int, undecided: Undecided) -> None:
         before, self.routing = self.routing, self._selector.routing()
         self.promised = self._selector.promised()
-        number = 0
         if self.current is not None:
             self._closed.append(self.current)
-            number = self.current.number + 1
         self.undecided = undecided.ranges
         self.current = Epoch(
-            number=number,
+            number=self._next,
             from_seq=seq,
             change=change,
             hashes_moved=hashes_moved(before, self.routing, slot_range(*self._settings)),
@@ -225,6 +227,7 @@ class AssignmentLog:
             names=dict(self._names),
             undecided=undecided,
         )
+        self._next += 1
 
     def _correct(self, perhaps_moved: bool) -> bool:
         """Updates the open epoch from the selector, whose ranges may have changed; returns whether they have."""

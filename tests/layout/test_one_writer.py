@@ -46,8 +46,8 @@ class _Aliases:
         if isinstance(node, ast.Attribute):
             path = () if node.attr == "_state" else self.path(node.value)
             return path if path is None or node.attr == "_state" else (*path, node.attr)
-        if isinstance(node, ast.Subscript):
-            return self.path(node.value)
+        if isinstance(node, ast.Subscript | ast.IfExp):
+            return self.path(node.value if isinstance(node, ast.Subscript) else node.body)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view":
             return self.path(node.func.value)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("record_of", "common_of"):
@@ -164,6 +164,7 @@ def test_no_observer_keeps_the_state() -> None:
         ('state.consumers.view(np.ndarray)["permits"][place] = 0', "consumers"),
         ('marks: Any = state.entries.view(np.ndarray)["marks"]\n    marks[held] = 0', "entries"),
         ("state.words.fill(0)", "words"),
+        ("queue = state.hashes[at].aside if slot else state.hashes[at].queue\n    queue.first = slot", "hashes"),
         ("set_point(state.common[0].rewound, point)", "common"),
         ("waits = state.waits.hashes\n    waits[at].why = 0", "waits"),
     ],

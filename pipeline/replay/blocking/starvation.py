@@ -21,8 +21,8 @@ def note_starved(state: Seen, out: Output, at: int, point: TracePoint, ended_by:
     """Reports a hash as starved if it could have been served for `longest_us`; called when it is served or moves."""
     hashes, waits = state.hashes, state.waits.hashes
     owner = hashes[at].owner
-    head = hashes[at].queue_first
-    # Only entries that may not be overtaken (`queue_first`) count, and only while nobody but the owner holds others:
+    head = hashes[at].queue.first
+    # Only entries that may not be overtaken (`queue.first`) count, and only while nobody but the owner holds others:
     # another holder may have been the owner although no row shows it, and then the hash drains.
     held_by_others = hashes[at].held_elsewhere > 0 or (hashes[at].held > 0 and hashes[at].holder != owner)
     if head < 0 or hashes[at].away == 1 or held_by_others:
@@ -82,7 +82,7 @@ def _note_passed_by_others(state: Seen, out: Output, at: int, from_ts: int, unav
     may pass over it while its owner has no permits; only flow rows show that it has some all the time. While its owner
     is sent anything, its turn may not have come.
     """
-    entries, common, head = state.entries, state.common, state.hashes[at].queue_first
+    entries, common, head = state.entries, state.common, state.hashes[at].queue.first
     owner = state.hashes[at].owner
     if owner < 0 or common[0].permits_known_by != BY_FLOWS or entries[head].marks & Mark.READ == 0:
         return
@@ -115,4 +115,4 @@ def _may_be_unread(state: Seen, at: int, ts: int) -> bool:
     waits = state.waits.hashes
     limited_us = look_ahead_us(state, ts) - waits[at].clear_look_ahead_us
     limited_us += blocked_on_unacked_us(state, ts) - waits[at].clear_full_us
-    return bool(limited_us > 0 or state.entries[state.hashes[at].queue_first].marks & Mark.IN_BACKLOG != 0)
+    return bool(limited_us > 0 or state.entries[state.hashes[at].queue.first].marks & Mark.IN_BACKLOG != 0)

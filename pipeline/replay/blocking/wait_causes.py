@@ -109,11 +109,11 @@ def _head(state: Seen, at: int, since_ts: int) -> int:
     overtaken.
     """
     hashes, entries = state.hashes, state.entries
-    first = hashes[at].queue_first
+    first = hashes[at].queue.first
     if first >= 0 and entries[first].since.ts_us <= since_ts:
         return int(first)
     recent = first
-    slot = hashes[at].aside_first
+    slot = hashes[at].aside.first
     while hashes[at].ready > 0 and slot >= 0:
         if is_due(entries[slot].marks):
             if _ready_ts(state, slot) <= since_ts:
@@ -121,7 +121,7 @@ def _head(state: Seen, at: int, since_ts: int) -> int:
             if recent < 0:
                 recent = slot
         slot = entries[slot].next
-    return int(recent if recent >= 0 else hashes[at].aside_first)
+    return int(recent if recent >= 0 else hashes[at].aside.first)
 
 
 @compiled
@@ -160,7 +160,7 @@ def _delayed_us(state: Seen, at: int, head: int, ts: int, waited_us: int) -> int
     """The part of a wait, in microseconds, in which only entries waited that were not due."""
     entries, delayed = state.entries, False
     ready_us = ts - _ready_ts(state, head)
-    slot = state.hashes[at].aside_first
+    slot = state.hashes[at].aside.first
     while slot >= 0:
         if is_overdue(entries[slot].marks):
             ready_us = max(ready_us, ts - entries[slot].due.ts_us)

@@ -4,7 +4,6 @@ from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK, SENT_OFTEN, SENT
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import ack_completed, acknowledge, delete_at_cursor
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry
 from dispatch_audit.pipeline.replay.packing.events import Code
@@ -29,7 +28,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
     ledger, entry = events.ledger[i], events.entry[i]
     slot = entry_at(state, ledger, entry)
     if state.consumers[consumer].leaving == CLOSED or state.common[0].resetting == RESET_BEGUN:
-        _acked_about_a_reset(state, slot, point.ts_us)
+        # No row shows whether it was acknowledged before or after the cursor was reset.
         return
     if slot < 0:
         if state.common[0].sampled == 1 or was_passed(state, ledger, entry):
@@ -80,14 +79,6 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
     if holder >= 0:
         note_capacity(state, out, holder, point, BY_ACK, rows.policy.report_min_us)
     _perhaps_deleted(state, out, slot, point, rows.policy)
-
-
-@compiled
-def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
-    """Makes an entry vague: no row shows whether it was acknowledged before or after the cursor was reset."""
-    if slot >= 0:
-        stop_waiting(state, slot, ts)
-        state.entries[slot].marks = (state.entries[slot].marks | Mark.VAGUE) & ~Mark.RETURNED
 
 
 @compiled

@@ -82,8 +82,9 @@ def make_room(
     return state
 
 
+@EntryPoint
 @compiled
-def has_room(state: State, entries: int, consumers: int, words: int, ledgers: int, open_entries_max: int) -> bool:
+def _has_room(state: State, entries: int, consumers: int, words: int, ledgers: int, open_entries_max: int) -> bool:
     """Whether the state has room for that many more records (`Need`), and no more entries are open than allowed."""
     common = state.common
     return bool(
@@ -94,9 +95,6 @@ def has_room(state: State, entries: int, consumers: int, words: int, ledgers: in
         and common[0].words_used + words <= state.words.size
         and common[0].ledgers + ledgers <= state.ledgers.size
     )
-
-
-_has_room = EntryPoint(has_room)
 
 
 def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
@@ -198,8 +196,9 @@ def need_of(events: Events) -> Need:
     return Need(entries=entries, consumers=0, words=words, ledgers=ledgers)
 
 
+@EntryPoint
 @compiled
-def needed(events: Events) -> tuple[int, int, int]:
+def _needed(events: Events) -> tuple[int, int, int]:
     """The positions of events, the words of their ack sets, and how often the ledger changes among them, from none."""
     entries, words, ledgers, latest = 0, 0, 0, UNKNOWN
     for row in range(events.code.size):
@@ -213,9 +212,6 @@ def needed(events: Events) -> tuple[int, int, int]:
             left = int(events.words_left[row])
             words += (~left if left < 0 else left) + 1
     return entries, words, ledgers
-
-
-_needed = EntryPoint(needed)
 
 
 def sweep(state: State, out: Output, from_us: int, report_min_us: int) -> tuple[Ints, NDArray[np.int32]]:

@@ -12,7 +12,7 @@ import numpy as np
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.dispatcher import draining, join_leave_reset, ownership
+from dispatch_audit.pipeline.replay.dispatcher import draining, join_leave_reset
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import look_at_reads, stand_again
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays
@@ -37,12 +37,12 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import LEAVING, RESTARTED
 
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
-_all_hashes_served = EntryPoint(ownership.all_hashes_served)
-_change_owners = EntryPoint(ownership.change_owners)
+_all_hashes_served = EntryPoint(join_leave_reset.all_hashes_served)
+_change_owners = EntryPoint(join_leave_reset.change_owners)
 _close = EntryPoint(join_leave_reset.close)
 _end_delays = EntryPoint(end_delays)
 _consumer_left = EntryPoint(join_leave_reset.consumer_left)
-_end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
+_end_unavailability_of_all = EntryPoint(join_leave_reset.end_unavailability_of_all)
 _remap = EntryPoint(draining.remap)
 _note_capacity = EntryPoint(note_capacity)
 _note_capacities = EntryPoint(note_capacities)
@@ -76,7 +76,13 @@ class Dispatcher(RowReplay):
             self.end_reset(at)
         self.register_consumer(number)
         index = self.consumers.of[number]
-        join_leave_reset.consumer_joined(self._state, index)
+        joined, common = record_of(self._state.consumers, CONSUMER, index), record_of(self._state.common, COMMON)
+        joined["leaving"] = 0
+        if joined["connected"] == 0:
+            joined["connected"] = 1
+            joined["dispatched_at_join"] = common["highest_dispatched"]
+            joined["published_at_join"] = common["last_published"]
+            common["connected"] += 1
         self._limit_look_ahead()
         if self.monitor.recent.applies:
             self.monitor.recent.join(self._state, index, at)
@@ -108,18 +114,14 @@ class Dispatcher(RowReplay):
             self.monitor.recent.leave(self._state, self.consumers.of[number], at)
         if is_last:
             self._report_starved(at, BY_LEAVE)
-        self._reporting(_consumer_left, self.consumers.of[number], at, self.policy.skew_us)
+        self._reporting(_consumer_left, self.consumers.of[number], at)
         self._limit_look_ahead()
 
     def route(self, routing: Routing, at: TracePoint, over_us: int, served: Routing, over_seq: int = UNKNOWN) -> None:
-        """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
+        """Puts the routing in force that the rules require; moved hashes with pending entries start to drain.
 
-        Args:
-            routing: the routing that the rules require.
-            at: the point from which on it is in force.
-            over_us: the time by which it certainly was; rows may be far apart.
-            served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
-            over_seq: the row in front of which it certainly was.
+        It certainly is in force by the time `over_us`, and in front of the row `over_seq`. A flaw may make the routing
+        another one that the broker's selector has `served` (contract 2.4).
         """
         self._drain_output()
         before, promised = self._state.routing, self.consumers.routing(routing)
@@ -135,7 +137,7 @@ class Dispatcher(RowReplay):
         """Hashes all keys anew with another selector; no consumer is connected at that time (E16)."""
         self.peaks.note_all(self._state)
         murmur = self._state.entries.murmur
-        ownership.rehash_entries(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
+        join_leave_reset.rehash_entries(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
 
     def begin_reset(self, at: TracePoint) -> None:
         """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
@@ -203,10 +205,7 @@ class Dispatcher(RowReplay):
     def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
         """Ends and notes the intervals of consumers; call before joins, leaves, resets, skips and the end of the trace.
 
-        Args:
-            at: the point of the change.
-            ended_by: its kind, see `output.ENDINGS`.
-            ends_all: whether it ends the time in which nothing was sent to anybody.
+        `ended_by` is one of `output.ENDINGS`; `ends_all`: it ends the time in which nothing was sent to anybody, too.
         """
         self._reporting(_end_delays, at, self.policy)
         self.monitor.members_change(self._state, at, ended_by)

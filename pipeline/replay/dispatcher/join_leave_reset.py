@@ -1,57 +1,52 @@
-"""Applies joins, leaves, resets, gaps and the end of the trace to the whole state.
+"""Applies joins, leaves, new owners of hashes, resets, gaps and the end of the trace to the whole state.
 
 `Dispatcher` calls these functions between two stretches of events, because the true moment of a change is found by
 looking ahead (`timeline`).
 """
 
-from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import count_never_sent, free_slot, is_kept_for_a_read
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
+from dispatch_audit.pipeline.replay.blocking.starvation import note_starved
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
+from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
+    count_never_sent,
+    free_slot,
+    is_kept_for_a_read,
+    set_key,
+)
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending, return_to_replay
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, note_overdue_of, stop_waiting
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, record_of, set_point
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, position_of, set_point
+from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.state import State, new_state
-from dispatch_audit.pipeline.replay.state.values import CLOSED, LEAVING, NO_RESET, RESET_BEGUN, RESET_ENDED, RESTARTED
-
-
-def consumer_joined(state: State, consumer: int) -> None:
-    """Adds a consumer (contract 3.5), unless it is connected; notes how far was read and published by then."""
-    joined, common = record_of(state.consumers, CONSUMER, consumer), record_of(state.common, COMMON)
-    joined["leaving"] = 0
-    if joined["connected"] == 1:
-        return
-    joined["connected"] = 1
-    joined["dispatched_at_join"] = common["highest_dispatched"]
-    joined["published_at_join"] = common["last_published"]
-    common["connected"] += 1
+from dispatch_audit.pipeline.replay.state.values import (
+    CLOSED,
+    LEAVING,
+    NO_RESET,
+    RESET_BEGUN,
+    RESET_ENDED,
+    RESTARTED,
+    UNLOOKED,
+)
 
 
 @compiled
-def return_all(state: State, out: Output, consumer: int, point: TracePoint, ended_by: int, skew_us: int) -> None:
-    """Returns all pending entries of a consumer, so that they wait again: BY_REDELIVER, or BY_LEAVE.
-
-    A redeliver command may take effect up to `skew_us` after its row.
-    """
+def return_all(state: State, out: Output, consumer: int, point: TracePoint, ended_by: int) -> None:
+    """Returns all pending entries of a consumer, so that they wait again: BY_REDELIVER, or BY_LEAVE."""
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
             return_to_replay(state, out, slot, point, ended_by)
-        elif (
-            ended_by == BY_LEAVE
-            and entries[slot].ledger >= 0
-            and entries[slot].marks & Mark.NACKED != 0
-            and entries[slot].sent_to == consumer
-            and entries[slot].since.ts_us + skew_us >= point.ts_us
-        ):
-            # If the consumer left before its redeliver command took effect, the command does not count (5.8).
-            entries[slot].marks |= Mark.COUNT_LOST
     if state.common[0].resetting != NO_RESET:
         # No dispatcher can send them, and the new position of the cursor is unknown.
         return
@@ -63,7 +58,7 @@ def return_all(state: State, out: Output, consumer: int, point: TracePoint, ende
 
 
 @compiled
-def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, skew_us: int) -> None:
+def consumer_left(state: State, out: Output, consumer: int, point: TracePoint) -> None:
     """Removes a consumer (contract 3.6). When the last one leaves, the cursor rewinds and the order starts anew."""
     if state.consumers[consumer].connected == 0:
         return
@@ -73,7 +68,7 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, s
     if state.consumers[consumer].unacked > 0:
         # Some versions subtract what they have not removed (#26422).
         state.common[0].total_vague = 1
-    return_all(state, out, consumer, point, BY_LEAVE, skew_us)
+    return_all(state, out, consumer, point, BY_LEAVE)
     if state.common[0].connected == 0:
         rewind(state, point)
         # From here on they wait for a consumer.
@@ -202,3 +197,72 @@ def close(state: State, out: Output, point: TracePoint) -> None:
         if state.entries[slot].ledger >= 0 and state.entries[slot].marks & Mark.ACKED == 0:
             expect_end(state, out, slot)
             note_unsent(state, out, slot)
+
+
+@compiled
+def hash_served(state: State, out: Output, at: int, point: TracePoint, ended_by: int, policy: Policy) -> None:
+    """Ends the wait of a hash that is served or moves, and begins the next one."""
+    count_waiting(state.hashes, at, point.ts_us)
+    explain(state, out, at, point, ended_by, policy.report_min_us)
+    note_starved(state, out, at, point, ended_by, policy.stall_threshold_us)
+    begin_wait(state, at, point)
+
+
+@compiled
+def end_unavailability_of_all(state: State, out: Output, point: TracePoint, ended_by: int, policy: Policy) -> None:
+    """Ends the intervals of all unavailable consumers; call before joins, leaves and resets."""
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            end_unavailability(state, out, consumer, point, ended_by, policy.report_min_us)
+
+
+@compiled
+def change_owners(state: State, out: Output, point: TracePoint, ended_by: int, policy: Policy) -> None:
+    """Gives every hash its owner in a new routing, and ends the waits of those that move."""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            owner = owner_of(state.routing, state.hashes[at].hash)
+            if owner != state.hashes[at].owner:
+                if state.hashes[at].owner == UNLOOKED:
+                    begin_wait(state, at, point)
+                note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
+                hash_served(state, out, at, point, ended_by, policy)
+                end_wait(state, out, at)
+                state.hashes[at].owner = owner
+                state.hashes[at].free_ts = point.ts_us
+                begin_wait(state, at, point)
+    note_capacities(state, out, point, ended_by, policy.report_min_us)
+
+
+@compiled
+def all_hashes_served(state: State, out: Output, point: TracePoint, ended_by: int, policy: Policy) -> None:
+    """Ends the waits of all hashes and reports starved ones; call before a reset or the end."""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].owner = owner_of(state.routing, state.hashes[at].hash)
+            note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
+            hash_served(state, out, at, point, ended_by, policy)
+            end_wait(state, out, at)
+
+
+@compiled
+def rehash_entries(state: State, hashes: Ints) -> None:
+    """Ties every entry to another hash; `hashes` has one for each slot, -1 where the key is not known."""
+    entries = state.entries
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].hash = UNKNOWN
+            state.hashes_free[state.common[0].free_hashes] = at
+            state.common[0].free_hashes += 1
+    state.hash_table[:] = NOBODY
+    state.common[0].in_replay = 0
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].hash_at != UNKNOWN:
+            entries[slot].hash_at = UNKNOWN
+            set_key(state, slot, entries[slot].murmur, entries[slot].key_id, hashes[slot])
+            if entries[slot].marks & Mark.WAITING != 0:
+                enqueue(state, slot)
+                state.hashes[entries[slot].hash_at].waiting += 1
+                if is_due(entries[slot].marks):
+                    state.hashes[entries[slot].hash_at].ready += 1
+                state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages

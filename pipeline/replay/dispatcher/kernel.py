@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.limits import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import note_late_publish, note_published
+from dispatch_audit.pipeline.replay.state.late_rows import note_published
 from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
@@ -119,7 +119,7 @@ def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
     point = TracePoint(events.seq[i], events.ts_us[i])
     if events.code[i] == Code.REDELIVER_ALL:
         state.consumers[consumer].redeliver_ts = events.ts_us[i]
-        return_all(state, out, consumer, point, BY_REDELIVER, rows.policy.skew_us)
+        return_all(state, out, consumer, point, BY_REDELIVER)
     else:
         slot = entry_at(state, events.ledger[i], events.entry[i])
         if slot < 0:
@@ -166,7 +166,9 @@ def _published(state: State, rows: Stretch, i: int) -> None:
             entries[slot].marks |= Mark.BEFORE_RESET
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
-        note_late_publish(state, slot)
+        if entries[slot].marks & Mark.UNPUBLISHED != 0:
+            entries[slot].marks &= ~Mark.UNPUBLISHED
+            common[0].without_publish -= 1
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         asks = events.code[i] == Code.PUBLISH_DELAYED and common[0].delays != DELAYS_OFF
         if asks and entries[slot].marks & Mark.WAITING == 0:

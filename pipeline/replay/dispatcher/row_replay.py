@@ -4,6 +4,7 @@ The result depends on these inputs only: rows in the order of `seq`, and the cha
 """
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Concatenate, ParamSpec
 
 import numpy as np
@@ -44,32 +45,21 @@ _SLOTS = 1024
 _STRETCH = 32_768
 
 
+@dataclass(eq=False, slots=True, init=False)
 class RowReplay:
-    """The state of one subscription, and what its rows have shown.
+    """The state of one subscription, and what its rows have shown."""
 
-    Attributes:
-        collector: what the rules have found, and what withdraws it.
-        consumers: the index of each consumer in the state.
-        policy: the settings of the kernel, from profile and subscription.
-        monitor: collects the intervals of waiting.
-        traffic: the dispatches by key and hash.
-        peaks: the most pending entries at one time, by hash.
-        drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; contract 3.1).
-    """
-
-    __slots__ = (
-        "_open_entries_max",
-        "_out",
-        "_state",
-        "_without_publish_reported",
-        "collector",
-        "consumers",
-        "drains",
-        "monitor",
-        "peaks",
-        "policy",
-        "traffic",
-    )
+    policy: Policy  # the settings of the kernel, from profile and subscription
+    drains: bool  # whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; contract 3.1)
+    monitor: BlockingMonitor  # collects the intervals of waiting
+    traffic: DispatchCounts  # the dispatches by key and hash
+    peaks: Peaks  # the most pending entries at one time, by hash
+    consumers: ConsumerIndex  # the index of each consumer in the state
+    collector: FindingCollector  # what the rules have found, and what withdraws it
+    _open_entries_max: int
+    _state: State
+    _out: Output
+    _without_publish_reported: int
 
     def __init__(
         self,

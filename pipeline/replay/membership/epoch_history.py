@@ -5,7 +5,7 @@ overlap enter together, so several epochs may wait for their beginning.
 """
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
@@ -46,7 +46,6 @@ class EpochHistory:
     _shared_us: int = 0
     _opened: deque[OpenedEpoch | None] = field(default_factory=deque)
     _closed: list[Epoch] = field(default_factory=list)
-    _of_former_selectors: int = 0
 
     @property
     def waiting(self) -> bool:
@@ -83,14 +82,14 @@ class EpochHistory:
         self.shares = HashShares()
         self._shared_us = now_us
 
-    def replace_selector(self, log: AssignmentLog) -> None:
-        """Takes the last epochs of a selector that is replaced; the log of the next one counts from 0 again."""
-        self._collect(log)
-        self._of_former_selectors = len(self.began) + sum(epoch is not None for epoch in self._opened)
+    def collect(self, log: AssignmentLog) -> int:
+        """Takes the closed epochs of a log, and returns how many epochs there were."""
+        self._closed += log.take_closed()
+        return len(self.began) + sum(epoch is not None for epoch in self._opened)
 
     def take(self, log: AssignmentLog) -> list[PlacedEpoch]:
         """The epochs that ended since the last call, each with the points of its beginning and end."""
-        self._collect(log)
+        self.collect(log)
         placed: list[PlacedEpoch] = []
         while self._closed:
             epoch = self._closed[0]
@@ -106,18 +105,10 @@ class EpochHistory:
         """The open epoch, after all that `take` has returned; empty before the first join."""
         if log.current is None or self._closed or not self._is_known(None):
             return []
-        epoch = self._numbered(log.current)
-        if epoch.number >= len(self.began):
+        if log.current.number >= len(self.began):
             return []  # the change that begins it has not taken effect
-        return [PlacedEpoch(epoch, self.began[epoch.number], None)]
+        return [PlacedEpoch(log.current, self.began[log.current.number], None)]
 
     def _is_known(self, until: TracePoint | None) -> bool:
         """Whether all consumers were known in an epoch that ended at a point; None: it is open."""
         return self.known_since is not None and (until is None or until.seq > self.known_since)
-
-    def _collect(self, log: AssignmentLog) -> None:
-        self._closed += map(self._numbered, log.take_closed())
-
-    def _numbered(self, epoch: Epoch) -> Epoch:
-        former = self._of_former_selectors
-        return replace(epoch, number=epoch.number + former) if former else epoch

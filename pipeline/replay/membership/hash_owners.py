@@ -65,9 +65,9 @@ class HashOwners:
         kind = self._config.selector(sticky)
         if kind == self._kind:
             return False
-        self.epochs.replace_selector(self._log)
         self._kind = kind
-        self._log = AssignmentLog(kind, self._config.points, self._config.profile)
+        before = self.epochs.collect(self._log)
+        self._log = AssignmentLog(kind, self._config.points, self._config.profile, before)
         return True
 
     def hashes(self, events: Events) -> Ints:

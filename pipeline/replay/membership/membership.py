@@ -106,15 +106,11 @@ class Membership:
         while (ready := self._changes.ready(final, certain_us, floors)) is not None:
             yield from self._place(*ready)
         # A gap may begin or end after the last row.
-        yield from self._advance(NEVER if final else self._settled_seq(certain_us))
+        # Up to here nothing changes any more; a snapshot taken after the row that opens a bracket may show the change.
+        settled_seq = min(self._held.point_before(certain_us).seq, self._changes.first_seq - 1)
+        yield from self._advance(NEVER if final else settled_seq)
         yield from self._released_rows()
         self._held.drop_taken()
-
-    def _settled_seq(self, certain_us: int) -> int:
-        """The row up to which nothing changes any more, given the time up to which later rows change nothing."""
-        until = self._held.point_before(certain_us).seq
-        # A snapshot that was taken after the row that opens a bracket may show the change.
-        return min(until, self._changes.first_seq - 1)
 
     def _place(self, cluster: list[Bracket], view: View | None) -> Iterator[steps.Step]:
         """Lets overlapping changes take effect, in an order that their evidence allows."""

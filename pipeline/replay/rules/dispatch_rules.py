@@ -160,7 +160,7 @@ def check_overtaking(state: SeenByRules, out: Output, slot: int, sent: Dispatch,
     """Checks V5, V6: no older entry of the hash waits. Entries that may be overtaken (E1, E2, E6) are reported too."""
     hashes, at = state.hashes, sent.hash_at
     other = NOBODY
-    if hashes[at].queue_first != slot or hashes[at].aside_first >= 0:
+    if hashes[at].queue.first != slot or hashes[at].aside.first >= 0:
         other = older_waiting(state, slot, False)
         if other < 0:
             other = older_waiting(state, slot, True)

@@ -4,6 +4,7 @@ from dispatch_audit.pipeline.replay.state.records import (
     BEGINNING,
     FIRST,
     NO_POINT,
+    NO_QUEUE,
     NOBODY,
     NOWHERE,
     UNKNOWN,
@@ -80,10 +81,8 @@ HASH = RecordKind(
         "held_max": 0,  # the most entries of it that all consumers held at one time
         "first": NOBODY,  # pending, by dispatch
         "last": NOBODY,
-        "queue_first": NOBODY,  # waiting, by position
-        "queue_last": NOBODY,
-        "aside_first": NOBODY,  # waiting and OVERTAKABLE, by position
-        "aside_last": NOBODY,
+        "queue": NO_QUEUE,  # waiting, by position
+        "aside": NO_QUEUE,  # waiting and OVERTAKABLE, by position
         "near": NOBODY,  # the entry that was added last to either queue
         "waiting": 0,
         "ready": 0,  # waiting entries that are not delayed, or due
@@ -155,9 +154,6 @@ COMMON = RecordKind(
         "unacked": 0,
         "blocked_on_unacked": 0,  # reached `unacked_limit`, and not yet back at half of it (4.14)
         "deleted_before": NOWHERE,  # the highest mark-delete before a reset
-        "jumped_from": FIRST,  # the last jump of mark-delete, which may pass unacknowledged entries
-        "jumped_to": FIRST,  # the end of that jump
-        "jumped_ts": UNKNOWN,  # when mark-delete last jumped; UNKNOWN: it never did
         "shown_ts": UNKNOWN,  # when a snapshot last showed mark-delete; UNKNOWN: none has
         "written_late_since_ts": 0,  # the last dispatch whose end took as long as a stall,
         "written_late_ts": 0,  # that end; 0: there was none

@@ -46,14 +46,6 @@ def note_without_publish(state: State, slot: int) -> None:
 
 
 @compiled
-def note_late_publish(state: State, slot: int) -> None:
-    """Uncounts an entry whose publish came late."""
-    if state.entries[slot].marks & Mark.UNPUBLISHED != 0:
-        state.entries[slot].marks &= ~Mark.UNPUBLISHED
-        state.common[0].without_publish -= 1
-
-
-@compiled
 def expect_end(state: State, out: Output, slot: int) -> None:
     """Remembers a dispatch without an end before the entry is sent again: another thread may still record its end."""
     entries = state.entries

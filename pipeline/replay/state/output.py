@@ -236,14 +236,7 @@ def new_interval(
 ) -> int:
     """Begins the record of an interval; returns its index, and the caller fills in what else it knows.
 
-    Args:
-        out: receives the record.
-        cause: why entries waited.
-        consumer: the owner of the entries.
-        sticky_hash: their hash; UNKNOWN: the interval is about a consumer.
-        since: the point with which it began.
-        until: the point with which it ended.
-        ended_by: the kind of event, see `ENDINGS`.
+    `sticky_hash` is UNKNOWN if it is about a consumer; `ended_by` is one of `ENDINGS`.
     """
     row = out.filled[INTERVALS]
     out.filled[INTERVALS] = row + 1

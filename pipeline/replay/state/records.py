@@ -26,12 +26,20 @@ class EntryPosition(NamedTuple):
     entry: int
 
 
+class Queue(NamedTuple):
+    """The slots of the first and the last entry of a chain."""
+
+    first: int
+    last: int
+
+
 NOWHERE: Final = EntryPosition(UNKNOWN, UNKNOWN)
 FIRST: Final = EntryPosition(0, 0)
+NO_QUEUE: Final = Queue(NOBODY, NOBODY)
 NO_POINT: Final = TracePoint(UNKNOWN, UNKNOWN)
 BEGINNING: Final = TracePoint(0, 0)
 
-_Value: TypeAlias = int | EntryPosition | TracePoint
+_Value: TypeAlias = int | EntryPosition | TracePoint | Queue
 _NONE: Final[Mapping[str, _Value]] = {}
 
 
@@ -70,10 +78,11 @@ class RecordKind:
     ) -> None:
         """Takes fields and their first values; those that are not lasting begin anew, as after a gap.
 
-        `name` is that of the kind in checkpoints. A position or a point is a record in the record.
+        `name` is that of the kind in checkpoints. A position, a point or a queue is a record in the record.
         """
         wide = {**fields, **lasting}
-        dtype = np.dtype([*((of, _wide(value)) for of, value in wide.items()), *((of, np.int32) for of in narrow)])
+        columns = [(of, _type(value, np.int64)) for of, value in wide.items()]
+        dtype = np.dtype([*columns, *((of, _type(value, np.int32)) for of, value in narrow.items())])
         self.dtype = checkpointed_record(name, dtype)  # the fields, in 64 bits, or in 32 if they are narrow
         self._first = np.array([(*wide.values(), *narrow.values())], dtype=self.dtype)
         self._lasting = (*lasting,)
@@ -94,8 +103,8 @@ class RecordKind:
         return found
 
 
-def _wide(value: _Value) -> Any:
-    return np.int64 if isinstance(value, int) else np.dtype([(of, np.int64) for of in value._fields])
+def _type(value: _Value, number: type[np.integer[Any]]) -> Any:
+    return number if isinstance(value, int) else np.dtype([(of, number) for of in value._fields])
 
 
 def record_of(records: Any, kind: RecordKind, at: int = 0) -> Any:

@@ -4,10 +4,6 @@ It consists of arrays of integer records, which compiled functions can take and 
 grow with the length of a trace: an entry has a slot from its publish (or first dispatch) until mark-delete has passed
 it and no consumer holds it; a hash has a slot while it is held, awaited or draining, or while an entry above
 mark-delete could still break its order.
-
-    entry:  absent -> WAITING -> pending at a consumer -> ACKED -> absent, once mark-delete has passed it
-                         ^-------- returned -------|
-    hash:   free -> held by one consumer -> free; held and moved away = draining, until nothing is held there
 """
 
 from collections.abc import Mapping

@@ -68,8 +68,8 @@ def test_both_queues_are_sorted_whatever_comes_and_goes(steps: list[tuple[Positi
             insort(queues[way != 0], position)
             assert bool(state.entries[slot].marks & Mark.OVERTAKABLE) == (way != 0)
         of_hash = state.hashes[0]
-        assert _walked(state, of_hash.queue_first, of_hash.queue_last) == queues[False]
-        assert _walked(state, of_hash.aside_first, of_hash.aside_last) == queues[True]
+        assert _walked(state, of_hash.queue.first, of_hash.queue.last) == queues[False]
+        assert _walked(state, of_hash.aside.first, of_hash.aside.last) == queues[True]
 
 
 @examples(300)

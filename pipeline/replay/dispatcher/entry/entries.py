@@ -155,7 +155,7 @@ def _mark_read(state: State, ledger: int, first: int, last: int, point: TracePoi
             if entries[slot].marks & Mark.WAITING != 0 and not is_tracked(entries[slot].marks):
                 state.common[0].in_replay += 1
                 at = entries[slot].hash_at
-                if hashes[at].queue_first == slot:
+                if hashes[at].queue.first == slot:
                     note_head_read(state, at, point)
 
 

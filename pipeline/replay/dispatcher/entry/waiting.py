@@ -151,8 +151,9 @@ def take_switch(state: State, off: bool, said_by_row: bool, ts: int) -> None:
         _heed_delays(state, ts)
 
 
+@EntryPoint
 @compiled
-def heed_delays(state: State, ts: int) -> None:
+def _heed_delays(state: State, ts: int) -> None:
     """Lets the entries that asked for delayed delivery wait no longer for certain: it was off and is on from here on.
 
     When the broker reads one it tracks it, and no row shows whether it has read one. After a reset it reads those again
@@ -165,9 +166,6 @@ def heed_delays(state: State, ts: int) -> None:
         if asked and ignored and entries[slot].marks & Mark.SENT == 0:
             stop_waiting(state, slot, ts)
             entries[slot].marks = (entries[slot].marks | Mark.DELAYED | Mark.BEFORE_RESET) & ~Mark.DUE
-
-
-_heed_delays = EntryPoint(heed_delays)
 
 
 @compiled
@@ -193,7 +191,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
 @compiled
 def note_overdue_of(state: State, out: Output, at: int, point: TracePoint, ended_by: int, longest_us: int) -> None:
     """Calls `note_overdue` for the first entry of a hash that is due."""
-    slot = state.hashes[at].aside_first
+    slot = state.hashes[at].aside.first
     while slot >= 0 and state.entries[slot].marks & (Mark.DUE | Mark.SENT | Mark.MAYBE_SKIPPED) != Mark.DUE:
         slot = state.entries[slot].next
     if slot >= 0:

@@ -17,14 +17,14 @@ from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, empty_t
 from dispatch_audit.pipeline.replay.state.records import Ints
 
 
+@EntryPoint
 @compiled
-def look_up(table: Slots, zeros: Ints, known: Ints, numbers: Ints, indexes: Ints) -> None:
+def _look_up(table: Slots, zeros: Ints, known: Ints, numbers: Ints, indexes: Ints) -> None:
     """Fills in the index of each number among the known ones, NOBODY where it is not among them."""
     for row in range(numbers.size):
         indexes[row] = find(table, zeros, known, 0, numbers[row])
 
 
-_look_up = EntryPoint(look_up)
 _put_all = EntryPoint(put_all)
 
 

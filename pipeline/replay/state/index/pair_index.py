@@ -95,8 +95,9 @@ def sums_of_pairs(a: Ints, b: Ints, values: Ints) -> tuple[Ints, Ints]:
     return firsts, sums[firsts]
 
 
+@EntryPoint
 @compiled
-def sum_up(table: Slots, a: Ints, b: Ints, values: Ints, firsts: Ints, sums: Ints) -> int:
+def _sum_up(table: Slots, a: Ints, b: Ints, values: Ints, firsts: Ints, sums: Ints) -> int:
     """Fills in the first rows of pairs, and at these rows the sums; returns the number of pairs.
 
     The table is an empty one with room for all rows, and gets the first row of each pair.
@@ -112,6 +113,3 @@ def sum_up(table: Slots, a: Ints, b: Ints, values: Ints, firsts: Ints, sums: Int
         else:
             sums[first] += values[row]
     return count
-
-
-_sum_up = EntryPoint(sum_up)

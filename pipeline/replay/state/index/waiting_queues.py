@@ -18,8 +18,8 @@ def enqueue(state: State, slot: int) -> None:
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     aside = entries[slot].marks & (Mark.NACKED | Mark.DELAYED | Mark.MAYBE_SKIPPED) != 0
-    first = hashes[at].aside_first if aside else hashes[at].queue_first
-    last = hashes[at].aside_last if aside else hashes[at].queue_last
+    queue = hashes[at].aside if aside else hashes[at].queue
+    first, last = queue.first, queue.last
     entries[slot].marks = entries[slot].marks | Mark.OVERTAKABLE if aside else entries[slot].marks & ~Mark.OVERTAKABLE
     position = position_of(entries[slot])
     previous, following = last, NOBODY
@@ -39,12 +39,8 @@ def enqueue(state: State, slot: int) -> None:
         entries[following].previous = slot
     if previous >= 0:
         entries[previous].next = slot
-    if aside:
-        hashes[at].aside_first = slot if previous < 0 else first
-        hashes[at].aside_last = slot if following < 0 else last
-    else:
-        hashes[at].queue_first = slot if previous < 0 else first
-        hashes[at].queue_last = slot if following < 0 else last
+    queue.first = slot if previous < 0 else first
+    queue.last = slot if following < 0 else last
     hashes[at].near = slot
     if entries[slot].marks & Mark.READ != 0 and not is_tracked(entries[slot].marks):
         state.common[0].in_replay += 1
@@ -56,19 +52,15 @@ def dequeue(state: State, slot: int) -> None:
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     previous, following = entries[slot].previous, entries[slot].next
-    aside = entries[slot].marks & Mark.OVERTAKABLE != 0
+    queue = hashes[at].aside if entries[slot].marks & Mark.OVERTAKABLE != 0 else hashes[at].queue
     if previous >= 0:
         entries[previous].next = following
-    elif aside:
-        hashes[at].aside_first = following
     else:
-        hashes[at].queue_first = following
+        queue.first = following
     if following >= 0:
         entries[following].previous = previous
-    elif aside:
-        hashes[at].aside_last = previous
     else:
-        hashes[at].queue_last = previous
+        queue.last = previous
     if hashes[at].near == slot:
         hashes[at].near = previous if previous >= 0 else following
     entries[slot].marks &= ~Mark.OVERTAKABLE
@@ -81,7 +73,7 @@ def older_waiting(state: Seen, slot: int, aside: bool) -> int:
     """A waiting entry of the same hash with a lower position, if possible one of the same key; -1: none."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
-    first = hashes[at].aside_first if aside else hashes[at].queue_first
+    first = hashes[at].aside.first if aside else hashes[at].queue.first
     position = position_of(entries[slot])
     walk = first
     while walk >= 0 and position_of(entries[walk]) < position:
