@@ -12,26 +12,24 @@ import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable, note_reported
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMoves
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import is_certain, is_unknown
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
-from dispatch_audit.pipeline.replay.blocking.stalls.situation import Ended, Situation
+from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
 from dispatch_audit.pipeline.replay.blocking.starvation import STARVED
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash, StarvedHashes
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import OwnershipMoves, StarvedHash, StarvedHashes
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
@@ -146,12 +144,11 @@ class BlockingMonitor:
         elif reason == STALLED:
             self.stalls.note(self._watch.dispatched(self._situation(state), at, named))
         elif reason == GIVES_UP:
-            self._watch.before_release(self._situation(state), at)
+            self.stalls.note(self._watch.before_release(self._situation(state), at))
         elif reason == PASSES:
-            # It passed them after the snapshot before at the earliest. A filter may have rejected them long before,
-            # unless mark-delete was right in front of them.
+            # It passed them after the snapshot before at the earliest.
             shown = TracePoint(at.seq, int(common_of(state)["shown_ts"]))
-            self._look(state, shown, BY_MARK_DELETE, sure=_is_in_front_of_waiting(state))
+            self.members_change(state, shown, BY_MARK_DELETE)
         elif reason == RELEASED:
             self.members_change(state, at, BY_ACK)
             self.recent.release(state, at)
@@ -175,7 +172,7 @@ class BlockingMonitor:
 
     def members_change(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
-        self._look(state, at, ended_by)
+        self.stalls.note(self._watch.before_change(self._situation(state), at, ended_by))
 
     def idle_over(self, state: SeenByBlocking, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
@@ -190,7 +187,6 @@ class BlockingMonitor:
         of_known = (c for c in snapshot.consumers if c.consumer in consumers)
         unacked = {consumers[c.consumer]: c.unacked for c in of_known if c.unacked is not None}
         note_reported(state, unacked, TracePoint(snapshot.seq, snapshot.ts_us))
-        self._count_holes(state, snapshot.ts_us)
         if snapshot.in_replay is not None and not self._sampled:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             record_of(state.waits.common, WAIT)["next_sample_ts"] = snapshot.ts_us + self._thresholds.sample_us
@@ -198,33 +194,19 @@ class BlockingMonitor:
     def _sample(self, state: SeenByBlocking, at: TracePoint) -> None:
         # The first stop comes before the first row, when the state is empty.
         waits = record_of(state.waits.common, WAIT)
-        self._count_holes(state, at.ts_us)
         if waits["next_sample_ts"] > 0 and not (self.intervals.suspended or self._sampled):
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         waits["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 
-    def _count_holes(self, state: SeenByBlocking, ts_us: int) -> None:
-        if self._pauses_at > 0:
-            self.reports.counted(ts_us, ack_holes(state))
-
-    def _situation(self, state: SeenByBlocking, ended: Ended | None = None) -> Situation:
+    def _situation(self, state: SeenByBlocking) -> Situation:
         """What is true at this point, for a time in which nothing was sent and that ends here."""
-        threshold_us, last = self._thresholds.stall_threshold_us, self.reports.last
-        return Situation(state, last, self.recent, threshold_us, self.limits, self._pauses_at, self.in_force, ended)
-
-    def _look(
-        self, state: SeenByBlocking, at: TracePoint, ended_by: int, ended: Ended | None = None, *, sure: bool = True
-    ) -> None:
-        self.stalls.note(self._watch.before_change(self._situation(state, ended), at, ended_by, sure=sure))
-
-    @property
-    def _pauses_at(self) -> int:
-        return self.limits.ack_holes if self._pauses else 0
+        pauses_at = self.limits.ack_holes if self._pauses else 0
+        threshold_us, said = self._thresholds.stall_threshold_us, self.reports.last
+        return Situation(state, said, self.recent, threshold_us, self.limits, pauses_at, self.in_force)
 
     def _available(self, state: SeenByBlocking, row: KernelInterval, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
-        at = TracePoint(interval.to_seq, interval.to_ts)
-        self._look(state, at, interval.ended_by, Ended(row.consumer, row.cause))
+        self.members_change(state, TracePoint(interval.to_seq, interval.to_ts), interval.ended_by)
         reported = self.reports.since_rewound
         self.intervals.note(blocked_consumer(state, row.consumer, Cause(row.cause).word, interval, reported))
 
@@ -261,14 +243,6 @@ class BlockingMonitor:
     def _is_unwritable(self, state: Seen, consumer: int, interval: Interval) -> bool:
         """Whether the broker may have sent a consumer nothing because its connection took nothing."""
         return self.limits.unwritable_takes_nothing and bool(may_be_unwritable(state, interval.from_seq)[consumer])
-
-
-def _is_in_front_of_waiting(state: Seen) -> bool:
-    """Whether the entry after mark-delete waits."""
-    common, entries = common_of(state), state.entries.view(np.ndarray)
-    ledger, entry = common["mark_delete"].item()
-    first = (entries["ledger"] == ledger) & (entries["entry"] == entry + 1)
-    return bool((first & (entries["marks"] & Mark.WAITING != 0)).any())
 
 
 def _hash_wait(row: KernelInterval, interval: Interval) -> Blocked:

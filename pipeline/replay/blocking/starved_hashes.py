@@ -4,17 +4,95 @@ With a stuck broker all hashes may starve, again and again. A limited number is 
 that decide its verdict, so that it gets the severity that it would have with its evidence.
 """
 
-from collections import Counter
-from typing import Any, NamedTuple
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before
-from dispatch_audit.pipeline.replay.blocking.ownership_moves import OwnershipMove
-from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.routings import owner_of
 from dispatch_audit.pipeline.replay.state.seen import Seen
+
+# The number of moves of one hash that are remembered.
+_MOVES_MAX: Final = 16
+
+
+@compiled
+def moves_in_use(state: Seen, before: Routing, in_use: Ints, moved: Ints) -> tuple[int, int]:
+    """Fills in the hashes with pending or waiting entries, and those of them that move from one owner to another.
+
+    Args:
+        state: with n hashes, and the routing that has begun.
+        before: the routing that has ended.
+        in_use: (n) gets the hashes in use.
+        moved: (4, n) gets those that move, the indexes of the owners before and after, and how many entries of each are
+            pending at the holder.
+
+    Returns:
+        How many are in use, and how many move.
+    """
+    hashes, used, moves = state.hashes, 0, 0
+    for at in range(hashes.size):
+        if hashes[at].hash == UNKNOWN or (hashes[at].held == 0 and hashes[at].waiting == 0):
+            continue
+        in_use[used] = hashes[at].hash
+        used += 1
+        old, new = owner_of(before, hashes[at].hash), owner_of(state.routing, hashes[at].hash)
+        if old not in (new, NOBODY):
+            moved[0, moves], moved[1, moves] = hashes[at].hash, old
+            moved[2, moves], moved[3, moves] = new, hashes[at].held
+            moves += 1
+    return used, moves
+
+
+_moves_in_use = EntryPoint(moves_in_use)
+
+
+@checkpointed("ownership_move")
+class OwnershipMove(NamedTuple):
+    """A move of a hash from one owner to another, both by their indexes; `held` of its entries were pending."""
+
+    at: TracePoint
+    before: int
+    after: int
+    held: int
+
+
+@checkpointed("ownership_moves")
+class OwnershipMoves:
+    """The last moves of each hash that has pending or waiting entries."""
+
+    __slots__ = ("_of_hash",)
+
+    def __init__(self) -> None:
+        self._of_hash: dict[int, deque[OwnershipMove]] = {}
+
+    def note(self, state: Seen, before: Routing, at: TracePoint) -> None:
+        """Takes the moves when another routing has come into force; forgets those of hashes that are not in use."""
+        in_use = np.empty(len(state.hashes), dtype=np.int64)
+        moved = np.empty((4, in_use.size), dtype=np.int64)
+        used, moves_now = _moves_in_use(state, before, in_use, moved)
+        for gone in self._of_hash.keys() - set(in_use[:used].tolist()):
+            del self._of_hash[gone]
+        # Plain numbers: reading array elements one by one takes several times as long.
+        for sticky_hash, old, new, held in zip(*moved[:, :moves_now].tolist(), strict=True):
+            moves = self._of_hash.get(sticky_hash)
+            if moves is None:
+                moves = self._of_hash[sticky_hash] = deque(maxlen=_MOVES_MAX)
+            moves.append(OwnershipMove(at, old, new, held))
+
+    def of(self, sticky_hash: int) -> tuple[OwnershipMove, ...]:
+        """The moves of a hash, in order."""
+        return tuple(self._of_hash.get(sticky_hash, ()))
 
 
 def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
@@ -98,50 +176,41 @@ class StarvedHash(NamedTuple):
         """The facts that decide the verdict."""
         return StarvationKind(self.drained_from != NOBODY, self.registered > 1)
 
-    def goes_on(self, head: tuple[int, int], until_us: int) -> bool:
-        """Whether it continues a starvation with this head that ended then, under another owner of the hash."""
-        return self.head == head and self.span.from_ts == until_us
-
 
 @checkpointed("starved_hashes")
+@dataclass(eq=False, slots=True)
 class StarvedHashes:
-    """The starved hashes, up to a limit, in the order in which they were found.
+    """The starved hashes, up to a limit.
 
     Attributes:
-        kept: the starved hashes up to the limit.
         beyond: the number of those beyond the limit, by kind.
     """
 
-    __slots__ = ("_kept_last", "_kept_max", "beyond", "kept")
+    _kept_max: int
+    beyond: Counter[StarvationKind] = field(default_factory=Counter)
+    _kept: dict[tuple[int, Position, int], StarvedHash] = field(default_factory=dict)  # by hash, head and end
 
-    def __init__(self, kept_max: int) -> None:
-        self.kept: list[StarvedHash] = []
-        self.beyond: Counter[StarvationKind] = Counter()
-        self._kept_max = kept_max
-        self._kept_last: dict[int, int] = {}
+    @property
+    def kept(self) -> list[StarvedHash]:
+        """The starved hashes up to the limit."""
+        return [*self._kept.values()]
 
     def add(self, found: StarvedHash) -> None:
         """Adds a starved hash; one that continues under another owner replaces its beginning."""
-        at = self._kept_last.get(found.hash)
-        if at is not None and found.goes_on(self.kept[at].head, self.kept[at].span.to_ts):
-            last = self.kept[at].span
-            self.kept[at] = found._replace(span=found.span._replace(from_seq=last.from_seq, from_ts=last.from_ts))
-        elif len(self.kept) < self._kept_max:
-            self._kept_last[found.hash] = len(self.kept)
-            self.kept.append(found)
+        begun = self._kept.pop((found.hash, found.head, found.span.from_ts), None)
+        if begun is not None:
+            found = found._replace(span=found.span._replace(from_seq=begun.span.from_seq, from_ts=begun.span.from_ts))
+        if len(self._kept) < self._kept_max:
+            self._kept[found.hash, found.head, found.span.to_ts] = found
         else:
             self.beyond[found.kind] += 1
 
     def clear(self) -> None:
         """Drops everything, the counts included."""
-        self.kept.clear()
+        self._kept.clear()
         self.beyond.clear()
-        self._kept_last.clear()
 
     def forget(self, reported_seq: int) -> None:
         """Drops what ended up to the row `reported_seq`, and the counts."""
-        staying = [number for number, found in enumerate(self.kept) if found.span.to_seq > reported_seq]
-        moved = {number: at for at, number in enumerate(staying)}
-        self.kept = [self.kept[number] for number in staying]
-        self._kept_last = {h: moved[number] for h, number in self._kept_last.items() if number in moved}
+        self._kept = {key: found for key, found in self._kept.items() if found.span.to_seq > reported_seq}
         self.beyond.clear()

@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
-from dispatch_audit.pipeline.replay.verdicts.stalls.cut_off import ends_in_the_middle
+from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import ends_in_the_middle
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
 

@@ -101,9 +101,8 @@ def behind_unowned(situation: Situation) -> Mask:
 
 
 def behind_ack_holes(situation: Situation) -> Mask:
-    """More ranges are acknowledged than the cursor persists, or were when they were counted last."""
-    counted = situation.reported.ack_holes or 0
-    paused = 0 < situation.pauses_at < max(ack_holes(situation.state), counted)
+    """More ranges are acknowledged than the cursor persists."""
+    paused = 0 < situation.pauses_at < ack_holes(situation.state)
     return ~situation.free.was_read & paused
 
 

@@ -29,8 +29,6 @@ class Reported(NamedTuple):
         position_us: when the read position was reported.
         read_position: the position of the next normal read; None: no snapshot says it.
         stands_us: when a snapshot showed that read position first.
-        holes_us: when the ranges of acknowledged entries above mark-delete were counted.
-        ack_holes: their number, from the trace; None: they were not counted.
         mark_delete: the position up to which all entries are deleted at the cursor; None: no snapshot says it.
         unacked_us: when unacknowledged messages and permits were reported.
         unacked: unacknowledged messages of the subscription; None: no snapshot says it.
@@ -46,8 +44,6 @@ class Reported(NamedTuple):
     position_us: int = 0
     read_position: Position | None = None
     stands_us: int = 0
-    holes_us: int = 0
-    ack_holes: int | None = None
     mark_delete: Position | None = None
     unacked_us: int = 0
     unacked: int | None = None
@@ -68,8 +64,6 @@ class Reported(NamedTuple):
             found = found._replace(in_replay=None)
         if self.position_us < since_us:
             found = found._replace(read_position=None, reads=None)
-        if self.holes_us < since_us:
-            found = found._replace(ack_holes=None)
         if self.unacked_us < since_us:
             found = found._replace(unacked=None, short=frozenset())
         return found
@@ -119,10 +113,6 @@ class Reports:
                 reads=snapshot.reads,
             )
         self.last = found
-
-    def counted(self, ts_us: int, ack_holes: int) -> None:
-        """Takes how many ranges of acknowledged entries are above mark-delete at a time."""
-        self.last = self.last._replace(holes_us=ts_us, ack_holes=ack_holes)
 
     def rewound(self, ts_us: int) -> None:
         """Notes when a consumer joined after there was none: reads begin at mark-delete from then on (3.5, 3.6)."""

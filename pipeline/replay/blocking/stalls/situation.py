@@ -7,7 +7,7 @@ administrator may have moved mark-delete past it (contract 5.10).
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +35,6 @@ Mask = NDArray[np.bool_]
 _NO_TIME = Interval(0, 0, 0, 0, BY_ACK)
 
 
-class Ended(NamedTuple):
-    """A consumer that can be sent something again, or nothing for another reason, and the cause until now."""
-
-    consumer: int
-    cause: int
-
-
 @dataclass(eq=False)
 class Situation:
     """A time in which nothing was sent, and what is true at its end.
@@ -54,7 +47,6 @@ class Situation:
         limits: of the broker, as far as settings are in force.
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
         in_force: the settings.
-        ended: the consumer whose interval ends there; None: none does.
         interval: the time.
         sent: the entry whose dispatch ends it; None: something else does.
     """
@@ -66,7 +58,6 @@ class Situation:
     limits: BrokerLimits
     pauses_at: int
     in_force: SettingsInForce
-    ended: Ended | None = None
     interval: Interval = _NO_TIME
     sent: Position | None = None
 
@@ -116,8 +107,6 @@ class Situation:
         waits: Any = self.state.waits.consumers.view(np.ndarray)
         lately = (waits["cause"] == Cause.READY.value) & (waits["cause_since"]["ts_us"] > self.since_us)
         found: Ints = np.where(lately, waits["former"], waits["cause"])
-        if self.ended is not None:
-            found[self.ended.consumer] = self.ended.cause
         return found
 
     @property
@@ -145,18 +134,11 @@ class Situation:
 
     @cached_property
     def waiting(self) -> Waiters:
-        """The entries that wait; what is before the read position of a snapshot was read.
-
-        A hash that drained less than a stall threshold ago drains.
-        """
-        state, since_us = self.state, self.since_us
-        waiting = waiters(state)
+        """The entries that wait; what is before the read position of a snapshot was read."""
+        waiting = waiters(self.state)
         waiting = waiting.where(waiting.since_ts < self.interval.to_ts)
-        lasting = self.reported._replace(read_position=self.reported.read_since(since_us))
-        lately = state.waits.hashes.view(np.ndarray)["clear"]["ts_us"][waiting.hash_at] > since_us
-        has_drained = state.hashes.view(np.ndarray)["drained_from"][waiting.hash_at] != NOBODY
-        drains = waiting.drains | (lately & has_drained)
-        return waiting._replace(was_read=shown_as_read(state, waiting, lasting), drains=drains)
+        lasting = self.reported._replace(read_position=self.reported.read_since(self.since_us))
+        return waiting._replace(was_read=shown_as_read(self.state, waiting, lasting))
 
     @cached_property
     def held(self) -> Mask:

@@ -36,107 +36,93 @@ _SKIPS: Final = (BY_RESET, BY_MARK_DELETE)
 @checkpointed("stall_watch")
 @dataclass(eq=False, slots=True)
 class StallWatch:
-    """The current time without a dispatch, and what looks at the state found in it.
-
-    Its methods take a function that returns the situation, because few rows need it.
-    """
+    """The current time without a dispatch, and what looks at the state found in it."""
 
     _threshold_us: int  # the shortest time without a dispatch that is a stall
     _skew_us: int
     _explained: Blocked | None = None  # what the last look found that had a cause
     _unexplained: Blocked | None = None  # what the last look found that had no cause, and lasted as long as a stall
-    _before_leaves: Blocked | None = None  # what was found before the first of the leaves that belong together
-    _left_us: int = LONG_AGO_US  # the time of the last of these leaves
+    _last: Blocked | None = None  # what the last look found
+    _left_us: int = LONG_AGO_US  # the time of the last leave
     _brought_about: tuple[int, int] = (0, BY_ACK)  # time and kind of the last change, perhaps the reason of a dispatch
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
-        self._explained = self._unexplained = self._before_leaves = None
+        self._explained = self._unexplained = self._last = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Forgets what was seen of causes that cannot be: the broker does not have the limit."""
         if self._explained is not None and self._explained.cause in causes:
             self._explained = None
-        if self._before_leaves is not None and self._before_leaves.cause in causes:
-            self._before_leaves = None
+        if self._last is not None and self._last.cause in causes:
+            self._last = None
 
-    def before_change(self, situation: Situation, at: TracePoint, ended_by: int, *, sure: bool = True) -> list[Blocked]:
+    def before_change(self, situation: Situation, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready.
-
-        Unless it is `sure` that all entries that seem to wait do, only what explains the time counts.
 
         Returns:
             The stall that a skip has ended before, if nothing that waited in it waits any more.
         """
-        skipped = self._ended_by_skip(_silent_since_us(situation.state))
-        # However short the time is: it may become a stall a little later.
-        interval = _idle_interval(situation.state, at, ended_by, 1)
-        together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
-        if not together:
-            found = None if interval is None else self._look(interval, situation, sure=sure)
-            self._before_leaves = found if ended_by == BY_LEAVE else None
-        if ended_by == BY_LEAVE:
+        skipped, leaves = self._turn_to(situation), ended_by == BY_LEAVE
+        if not (leaves and at.ts_us - self._left_us <= self._skew_us):
+            self._look(situation, at, ended_by)
+        if leaves:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
         return skipped
 
-    def _ended_by_skip(self, since_us: int | None) -> list[Blocked]:
-        """The stall in front of a skip, unless the silence goes on that it belongs to; then forgets it."""
-        before = self._unexplained or self._explained
-        if before is None or before.span.ended_by not in _SKIPS or before.span.from_ts == since_us:
+    def before_release(self, situation: Situation, at: TracePoint) -> list[Blocked]:
+        """The same in front of a row that takes entries from a consumer: who held them shows only there."""
+        skipped = self._turn_to(situation)
+        self._look(situation, at, BY_ACK)
+        return skipped
+
+    def _turn_to(self, situation: Situation) -> list[Blocked]:
+        """Forgets what was seen in an earlier time without a dispatch; returns the stall that a skip ended there."""
+        seen = self._unexplained or self._explained or self._last
+        if seen is None or seen.span.from_ts == _silent_since_us(situation.state):
             return []
-        self._unexplained = self._explained = None
-        return [before] if before.span.to_ts - before.span.from_ts >= self._threshold_us else []
+        self.suspend()
+        is_stall = seen.span.to_ts - seen.span.from_ts >= self._threshold_us
+        return [seen] if is_stall and seen.span.ended_by in _SKIPS else []
 
-    def before_release(self, situation: Situation, at: TracePoint) -> None:
-        """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
-        interval = _idle_interval(situation.state, at, BY_ACK, 1)
-        if interval is not None:
-            self._look(interval, situation)
-
-    def _look(self, interval: Interval, situation: Situation, *, sure: bool = True) -> Blocked | None:
-        """Remembers and returns why nothing is sent so far."""
-        found = stalled(situation.over(interval))
+    def _look(self, situation: Situation, at: TracePoint, ended_by: int) -> None:
+        """Remembers why nothing is sent so far, however short the time is: it may become a stall a little later."""
+        interval = _idle_interval(situation.state, at, ended_by, 1)
+        found = self._last = None if interval is None else stalled(situation.over(interval))
         if found is None:
-            return None
+            return
         if not found.is_finding:
             self._explained = found
-        elif (
-            sure and interval.to_ts - interval.from_ts >= self._threshold_us and self._still_explained(interval) is None
-        ):
-            before, cause = self._seen_in(interval, self._unexplained), self._seen_in(interval, self._explained)
-            if not self._is_doubted_until(before, interval) and (
-                before is None or cause is None or cause.span.to_ts <= before.span.to_ts
-            ):
+        elif at.ts_us - found.span.from_ts >= self._threshold_us and self._still_explained(at) is None:
+            before, cause = self._unexplained, self._explained
+            is_first = before is None or cause is None or cause.span.to_ts <= before.span.to_ts
+            if is_first and self._lately_doubted(before, at) is None:
                 self._unexplained = found
-        return found
 
     def dispatched(self, situation: Situation, at: TracePoint, sent: Position) -> list[Blocked]:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < BROUGHT_ABOUT_US
-        interval = _idle_interval(situation.state, at, ended_by if lately else BY_ACK, self._threshold_us)
-        parts = [] if interval is None else self._of(interval, situation, sent)
+        parts = self.over(situation, at, ended_by if lately else BY_ACK, sent)
         return [_ended_by_dispatch(part, at, lately) for part in parts]
 
-    def over(self, situation: Situation, at: TracePoint, ended_by: int) -> list[Blocked]:
+    def over(self, situation: Situation, at: TracePoint, ended_by: int, sent: Position | None = None) -> list[Blocked]:
         """The stall that something else than a dispatch ends, as `dispatched`. Call before that changes the state."""
+        skipped = self._turn_to(situation)
         interval = _idle_interval(situation.state, at, ended_by, self._threshold_us)
-        return [] if interval is None else self._of(interval, situation)
-
-    def _of(self, interval: Interval, situation: Situation, sent: Position | None = None) -> list[Blocked]:
-        found = self._still_explained(interval) or self._just_before_leaves(interval)
-        found = found or stalled(situation.over(interval, sent))
-        skipped = self._ended_by_skip(interval.from_ts)
-        before, cause = self._seen_in(interval, self._unexplained), self._seen_in(interval, self._explained)
-        self._explained = self._unexplained = None
+        if interval is None:
+            return skipped
+        before_leaves = self._last if at.ts_us - self._left_us <= self._skew_us else None
+        found = self._still_explained(at) or before_leaves or stalled(situation.over(interval, sent))
+        before, cause = self._unexplained, self._explained
+        self.suspend()
         if found is None or not found.is_finding:
             # What explains the rest of the time does not explain the time before.
             if before is not None:
-                return [before, *self._rest(found, before, interval)]
+                return [*skipped, before, *self._rest(found, before, interval)]
             return skipped if found is None else [*skipped, found._replace(span=interval)]
-        if before is not None and self._is_doubted_until(before, interval):
-            found = before
+        found = self._lately_doubted(before, at) or found
         # A stall begins when a cause is over.
         if cause is not None:
             began = [before] if before is not None and before.span.to_ts < cause.span.to_ts else []
@@ -146,31 +132,21 @@ class StallWatch:
                 return [*skipped, *began, _after(began[0], cause, cause.span) if began else cause, *rest]
         return [*skipped, found._replace(span=interval)]
 
-    def _is_doubted_until(self, before: Blocked | None, interval: Interval) -> bool:
-        """Whether something that perhaps held back at an earlier look, lately, counts: what ended it may be recent."""
-        lately = before is not None and interval.to_ts - before.span.to_ts < self._threshold_us
-        return before is not None and lately and not before.kind.provable
-
-    @staticmethod
-    def _seen_in(interval: Interval, seen: Blocked | None) -> Blocked | None:
-        """What a look found, if it was in the same time without a dispatch."""
-        return seen if seen is not None and seen.span.from_ts == interval.from_ts else None
-
     def _rest(self, found: Blocked | None, before: Blocked, interval: Interval) -> list[Blocked]:
         """What was found at the end of an interval, from the end of `before` on; empty if that is no stall."""
         if found is None or interval.to_ts - before.span.to_ts < self._threshold_us:
             return []
         return [_after(before, found, interval)]
 
-    def _just_before_leaves(self, interval: Interval) -> Blocked | None:
-        """What was seen before consumers left together, if the interval began before and ends with it."""
-        together = interval.to_ts - self._left_us <= self._skew_us
-        return self._seen_in(interval, self._before_leaves) if together else None
+    def _lately_doubted(self, before: Blocked | None, at: TracePoint) -> Blocked | None:
+        """What an earlier look found, if something perhaps held back until lately: what ended that may be recent."""
+        lately = before is not None and at.ts_us - before.span.to_ts < self._threshold_us
+        return before if before is not None and lately and not before.kind.provable else None
 
-    def _still_explained(self, interval: Interval) -> Blocked | None:
-        """What explained this interval until lately, if anything did; longer ago it explains nothing since."""
-        seen = self._seen_in(interval, self._explained)
-        return seen if seen is not None and interval.to_ts - seen.span.to_ts < self._threshold_us else None
+    def _still_explained(self, at: TracePoint) -> Blocked | None:
+        """What explained the time until lately, if anything did; longer ago it explains nothing since."""
+        seen = self._explained
+        return seen if seen is not None and at.ts_us - seen.span.to_ts < self._threshold_us else None
 
 
 def _after(before: Blocked, found: Blocked, interval: Interval) -> Blocked:

@@ -22,8 +22,7 @@ from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_wait
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_hash
 from dispatch_audit.pipeline.replay.verdicts.naming import position
-from dispatch_audit.pipeline.replay.verdicts.stalls.cut_off import cut_off
-from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import hung
+from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import cut_off, hung
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
 from dispatch_audit.pipeline.utc import moment

@@ -5,8 +5,8 @@ bug. If no row shows permits, the consumers may have had none, and the stall is 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, titles
 from dispatch_audit.pipeline.contract.severity import Severity
@@ -33,7 +33,6 @@ from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_
 from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import bugs_of, hang_in, spoken
-from dispatch_audit.pipeline.replay.verdicts.stalls.standstills import Standstill, standstills
 from dispatch_audit.pipeline.utc import moment
 
 # The symptom in the catalogue of known bugs, by the symptom that rows show.
@@ -48,11 +47,66 @@ _OF_BUGS: Final[Mapping[str, Symptom]] = {
 }
 
 
+class Standstill(NamedTuple):
+    """The stalls of one standstill, at least one, in their order: in each the same entry is the oldest to be sent.
+
+    While it waits, others may be sent now and then. Each such dispatch ends an interval of `blocking`, but not the
+    standstill.
+    """
+
+    parts: tuple[Blocked, ...]
+
+    @property
+    def span(self) -> Interval:
+        """The time from the beginning of the first stall to the end of the last one."""
+        first, last = self.parts[0].span, self.parts[-1].span
+        return last._replace(from_seq=first.from_seq, from_ts=first.from_ts)
+
+    @property
+    def idle_us(self) -> int:
+        """The time in which nothing was sent to anybody."""
+        return sum(part.span.to_ts - part.span.from_ts for part in self.parts)
+
+    @property
+    def longest(self) -> Blocked:
+        """The longest of them, whose reason is that of the standstill."""
+        return max(self.parts, key=lambda part: part.span.to_ts - part.span.from_ts)
+
+    @property
+    def longest_us(self) -> int:
+        """The length of that one."""
+        return self.longest.span.to_ts - self.longest.span.from_ts
+
+    @property
+    def sent_meanwhile(self) -> int:
+        """How many entries were sent between its parts."""
+        first, last = self.parts[0], self.parts[-1]
+        return int(last.detail["sent_before"] - first.detail["sent_before"])
+
+
+def _standstills(stalls: Iterable[tuple[Blocked, bool]]) -> list[Standstill]:
+    """The standstills, in the order in which they began.
+
+    Where a part of one is proven, the others, which something may explain, say nothing against it and do not count.
+
+    Args:
+        stalls: those of one subscription, and whether each is proven.
+    """
+    found: dict[Hashable, list[tuple[Blocked, bool]]] = {}
+    for stall, proven in sorted(stalls, key=lambda of: (of[0].span.from_ts, of[0].span.from_seq)):
+        found.setdefault(stall.standstill, []).append((stall, proven))
+    standstills = []
+    for parts in found.values():
+        any_proven = any(proven for _, proven in parts)
+        standstills.append(Standstill(tuple(stall for stall, proven in parts if proven == any_proven)))
+    return standstills
+
+
 def stalls(context: FindingContext) -> list[JudgedFinding]:
     """The standstills of the whole subscription that the window reports, a finding each."""
     found = context.reported_stalls
     proven = (stall.kind.provable and not _doubt(stall, context) for stall in found)
-    return [_finding(standstill, context) for standstill in standstills(zip(found, proven, strict=True))]
+    return [_finding(standstill, context) for standstill in _standstills(zip(found, proven, strict=True))]
 
 
 def _doubt(stall: Blocked, context: FindingContext) -> str:
