@@ -140,6 +140,11 @@ def acked_in_part(state: State, out: Output, rows: Stretch, i: int) -> None:
     state.words[first + min(word + 1, count) : first + count] = 0
     if held >= 0:
         left = messages_left(state, slot)
+        if left == entries[slot].unacked and events.code[i] == Code.ACK_PART_START and not in_transaction:
+            # Clients name a batch once for each of its messages, and the broker counts what a command acknowledges
+            # as often as it names it (#24096).
+            state.consumers[held].maybe_skipped += entries[slot].messages - left
+            state.common[0].total_vague = 1
         charge(state, slot, held, left - entries[slot].unacked)
         entries[slot].unacked = left
         note_capacity(state, out, held, point, BY_ACK, rows.policy.report_min_us)

@@ -102,7 +102,7 @@ CONSUMER = RecordKind(
     {
         "held": 0,  # entries
         "unacked": 0,  # messages
-        "maybe_skipped": 0,  # those of `unacked` in MAYBE_SKIPPED entries: the broker may have dropped them
+        "maybe_skipped": 0,  # those of `unacked` in MAYBE_SKIPPED entries, or acknowledged twice: it may not count them
         "permits": 0,  # messages that it asked for and was not sent, as far as the trace shows
         "blocked": 0,  # it has reached its limit of unacked messages, and is not back at half of it (4.14)
         "withheld": 0,  # permits that count only when it is unblocked
@@ -150,7 +150,7 @@ COMMON = RecordKind(
         "permits_known_by": 0,  # the trace shows permits, by flow rows or snapshots
         "next_due_ts": UNKNOWN,  # when delayed entries are looked at next; UNKNOWN: none waits
         "full": 0,  # reached `subscription_max`, and not yet back at half of it
-        "total_vague": 0,  # the broker's own count may be lower: a holder left, or another one acknowledged
+        "total_vague": 0,  # the broker's own count may be lower: a holder left, or some was acknowledged twice
         "unacked": 0,
         "blocked_on_unacked": 0,  # reached `unacked_limit`, and not yet back at half of it (4.14)
         "deleted_before": NOWHERE,  # the highest mark-delete before a reset

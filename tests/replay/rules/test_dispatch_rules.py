@@ -393,3 +393,13 @@ def test_of_a_skipped_batch_no_part_counts() -> None:
     log.now_us += SKEW_US
     log.ack(1, 0, ack_set=[1])
     assert first_beyond(log) == LIMIT + 1
+
+
+def test_what_a_command_names_twice_is_perhaps_counted_twice() -> None:
+    beyond = []
+    for times in (1, 2):
+        log = sent_up_to(1, batch_size=3)
+        log.ack(1, *[0] * times, ack_set=[0b100])
+        beyond.append(first_beyond(log))
+    # Of three messages one is left, and the broker may have taken off two more.
+    assert beyond == [LIMIT, LIMIT + 2]
