@@ -24,6 +24,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
+from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, chosen, plain
 from dispatch_audit.pipeline.replay.state.state import common_of, published_before_joins, sent_before_joins
@@ -175,6 +176,13 @@ class FindingContext:
         names = [stay.row.name for stay in self.stays.values()]
         # A repeated name is a doubt and no proof that a leave is missing, because two consumers may share it.
         return not self.config.written and len({*names}) == len(names)
+
+    @cached_property
+    def oldest_open(self) -> tuple[int, int] | None:
+        """The position of the oldest entry that is open at the end; None: none is."""
+        entries: Any = self.found.dispatcher.seen.entries.view(np.ndarray)
+        is_open = entries[(entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0)]
+        return min(zip(is_open["ledger"].tolist(), is_open["entry"].tolist(), strict=True), default=None)
 
     def joined(self, consumer: int) -> TracePoint | None:
         """The point at which a consumer, given by its index, joined; None if the trace has no join of it."""

@@ -106,12 +106,8 @@ def perhaps_rejected(context: FindingContext) -> set[Position]:
 
 def _stays_in_front(context: FindingContext, oldest: Position, since_us: int) -> bool:
     """Whether a snapshot after a time shows that mark-delete stays in front of the oldest entry that is open."""
-    seen: Any = context.found.dispatcher.seen
-    entries = seen.entries.view(np.ndarray)
-    kept = entries[(entries["ledger"] != UNKNOWN) & (entries["marks"] & Mark.ACKED == 0)]
-    is_lowest = oldest == min(positions(kept["ledger"], kept["entry"]), default=None)
-    shown_us = int(common_of(seen)["shown_ts"])
-    return is_lowest and context.config.sample.is_all and shown_us > since_us + READ_US
+    shown_us = int(common_of(context.found.dispatcher.seen)["shown_ts"])
+    return oldest == context.oldest_open and context.config.sample.is_all and shown_us > since_us + READ_US
 
 
 def _put_off(context: FindingContext) -> set[Position]:
