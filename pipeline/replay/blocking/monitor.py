@@ -221,17 +221,17 @@ class BlockingMonitor:
         ):
             return
         head, passed = (row.ledger, row.entry), (row.passed_ledger, row.passed_entry)
-        passed_over_us = row.passed_ts - interval.from_ts - row.unavailable_us
+        # Until a recently joined consumer is released, what it is held back from is not passed over (6.1).
+        could_be_sent_us = [interval.from_ts + row.unavailable_us, self.recent.held_until_us(row.consumer)]
         if by_others or common_of(state)["permits_known_by"] == BY_SNAPSHOTS:
             # Snapshots may show that it had no permits although rows grant some, or no row says how many it got since.
-            passed_over_us = min(passed_over_us, row.passed_ts - self.reports.without_permits_us(row.consumer))
+            could_be_sent_us.append(self.reports.without_permits_us(row.consumer))
         if by_others or state.consumers[row.consumer].uncounted > 0:
             # The broker does not read for a blocked consumer, although it may send it something (4.2, 4.8). If it
             # counts more than rows show (F10, E6), it may have blocked it at other times.
-            passed_over_us = min(passed_over_us, row.passed_ts - row.blocked_until_ts)
-        # Until a recently joined consumer is released, what it is held back from is not passed over (6.1).
-        passed_over_us = min(passed_over_us, row.passed_ts - self.recent.held_until_us(row.consumer))
-        passed_over_us -= self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
+            could_be_sent_us.append(row.blocked_until_ts)
+        nobody_us = self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
+        passed_over_us = row.passed_ts - max(could_be_sent_us) - nobody_us
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = self.moves.of(row.hash)
             limit = UNACKED_PER_CONSUMER

@@ -6,23 +6,14 @@ bug. If no row shows permits, the consumers may have had none, and the stall is 
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from dispatch_audit.pipeline.contract.known_bugs import Symptom, label, remedy, titles
+from dispatch_audit.pipeline.contract.known_bugs import label, remedy, titles
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS
-from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import (
-    COUNTED_AGAIN,
-    HEAD_OF_REPLAY,
-    JOINED_OUT_OF_ORDER,
-    NO_READ_PENDING,
-    NOTHING_IS_READ,
-    PARKED_AT_THE_END,
-    READS_PASS_REPLAY,
-    WRITE_NOT_COMPLETED,
-)
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import BUGS_OF, NO_READ_PENDING
 from dispatch_audit.pipeline.replay.durations import FAILED_READ_US
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
@@ -34,17 +25,6 @@ from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_fi
 from dispatch_audit.pipeline.replay.verdicts.naming import position
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import bugs_of, hang_in, spoken
 from dispatch_audit.pipeline.utc import moment
-
-# The symptom in the catalogue of known bugs, by the symptom that rows show.
-_OF_BUGS: Final[Mapping[str, Symptom]] = {
-    PARKED_AT_THE_END: "parked_at_the_end",
-    HEAD_OF_REPLAY: "passed_over_in_replay",
-    READS_PASS_REPLAY: "passed_over_in_replay",
-    JOINED_OUT_OF_ORDER: "joined_out_of_order",
-    WRITE_NOT_COMPLETED: "write_not_completed",
-    COUNTED_AGAIN: "counted_as_draining_again",
-    NOTHING_IS_READ: "nothing_is_read",
-}
 
 
 class Standstill(NamedTuple):
@@ -151,7 +131,7 @@ def _severity(kind: StallKind, bugs: tuple[str, ...]) -> Severity:
 
 def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[str, ...]:
     """The bugs whose symptom the rows of a stall show, if the release may have them."""
-    symptom = _OF_BUGS.get(kind.symptom)
+    symptom = BUGS_OF.get(kind.symptom)
     if symptom is None or (symptom == "nothing_is_read" and kind.healed):
         # The dispatcher waits for a read that does not exist, so such a stall does not heal by itself.
         return ()
