@@ -275,8 +275,10 @@ class SimpleDispatcher:
         owner = self.owner(entry.hash)
         if owner != consumer:
             self._found("ownership", entry, consumer, owner, -1)
+        drains = entry.hash in self._draining and self._draining[entry.hash].away
         for other in (self.entries[p] for p in self.pending):
-            held = other.holder in self.connected and not other.vague
+            # Only a hash that drains waits for a batch of which all messages are acknowledged (contract 5.3).
+            held = other.holder in self.connected and not other.vague and (drains or not other.acked)
             if other.hash == entry.hash and other.holder != consumer and held:
                 self._found("single_holder", entry, consumer, other.holder, other.sent_seq)
                 break
