@@ -21,7 +21,6 @@ class _Marks(NamedTuple):
     OVERTAKABLE: int = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED
     READ: int = 2048  # at or below the highest position that was dispatched, so the broker has read it
     REPLAYED: int = 4096  # its last dispatch came from the replay queue
-    REPEATED: int = 8192  # its last dispatch was an early duplicate
     REDELIVERED: int = 16384  # its last dispatch came after its holder had left
     COUNT_LOST: int = 32768  # its redelivery count may be lower: its holder left, lost it or acknowledged a part, first
     SETTLING: int = 65536  # the acknowledgement was received, its effect is not recorded yet

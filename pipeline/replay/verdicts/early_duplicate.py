@@ -29,7 +29,6 @@ from dispatch_audit.pipeline.replay.verdicts.finding import UNEXPLAINED, Finding
 from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before, still_from_before
 
 _ACKNOWLEDGED: Final = unexplained("no read that was in flight then had it, because it had been acknowledged before")
-_MORE_THAN_TWICE: Final = unexplained("it was sent more than twice, but two overlapping reads send it twice")
 _NOT_THE_SAME: Final = unexplained(
     "the second of two overlapping reads would have sent it with the same count to the same owner"
 )
@@ -57,16 +56,11 @@ def _judged(
     """The verdicts on the duplicates of one consumer, given by their indexes in the order of seq, by index."""
     findings = context.found.findings
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
-    others = findings.other_seq[of_consumer]
-    repeated = (findings.marks[of_consumer] & Mark.REPEATED != 0) | np.isin(others, findings.seq[of_consumer])
-    more_than_twice = frozenset(of_consumer[repeated | np.isin(findings.seq[of_consumer], others[repeated])].tolist())
     verdicts: dict[int, FindingVerdict] = {}
     for block in blocks(of_consumer, context):
         verdict = block_verdict(block, of_consumer, replayed, context)
         for at, finding in findings_at(findings, block):
-            if at in more_than_twice:
-                verdicts[at] = _MORE_THAN_TWICE
-            elif finding.seq in miscounted or context.misrouted(finding.seq):
+            if finding.seq in miscounted or context.misrouted(finding.seq):
                 verdicts[at] = _NOT_THE_SAME
             elif finding.other_seq == UNKNOWN:
                 verdicts[at] = _ACKNOWLEDGED

@@ -49,7 +49,6 @@ _UNTIL_SENT = (
     | Mark.ACKED_WHILE_QUEUED
     | Mark.NACKED
     | Mark.REPLAYED
-    | Mark.REPEATED
     | Mark.REDELIVERED
     | Mark.COUNT_LOST
     | Mark.VAGUE
@@ -91,7 +90,6 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
         note_read(state, entries[slot].ledger, entries[slot].entry, point)
     if again:
         # Sent once more to its holder (E17): it stays pending there, so no draining ends. The broker counts it twice.
-        entries[slot].marks |= Mark.REPEATED
         state.consumers[consumer].uncounted += entries[slot].unacked
         return
     entries[slot].holder = consumer
