@@ -50,13 +50,23 @@ def put_floor(state: State, ledger: int, entry: int) -> None:
 
 
 @compiled
+def _is_before_all(state: State, ledger: int, entry: int) -> bool:
+    """Whether a position is before the first one seen, and mark-delete has not moved: rows of publishes may be late."""
+    common = state.common
+    floor = position_of(common[0].floor)
+    return (ledger, entry) <= floor and floor == position_of(common[0].mark_delete)
+
+
+@compiled
 def new_entry(state: State, events: Events, i: int) -> int:
     """Takes a slot for the entry of a row, which has none, and returns it."""
     ledger, entry = events.ledger[i], events.entry[i]
     note_position(state, ledger, entry)
     # After a reset consumers acknowledge entries that they got before it, at any position.
     acknowledged = events.code[i] in (Code.ACK_START, Code.ACK_END) and was_reset(state)
-    if state.common[0].mark_delete.ledger == UNKNOWN and not acknowledged:
+    first = state.common[0].mark_delete.ledger == UNKNOWN and not acknowledged
+    published = events.code[i] in (Code.PUBLISH, Code.PUBLISH_DELAYED)
+    if first or (published and _is_before_all(state, ledger, entry)):
         put_floor(state, ledger, entry)
     return add_entry(state, ledger, entry)
 
