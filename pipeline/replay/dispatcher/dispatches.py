@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import add_pend
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import hash_served
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import new_entry
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import new_entry, was_skipped
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
@@ -47,7 +47,8 @@ def dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
         if deleted:
-            entries[slot].marks = Mark.ACKED | Mark.SENT
+            skipped = was_skipped(state, events.ledger[i], events.entry[i], events.ts_us[i])
+            entries[slot].marks = Mark.ACKED | Mark.PASSED if skipped else Mark.ACKED | Mark.SENT
         else:
             note_without_publish(state, slot)
             recall_acknowledgement(state, slot)

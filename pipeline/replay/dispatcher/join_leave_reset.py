@@ -58,7 +58,17 @@ def return_all(state: State, out: Output, consumer: int, point: TracePoint, ende
 
 
 @compiled
-def consumer_left(state: State, out: Output, consumer: int, point: TracePoint) -> None:
+def _lose_late_commands(state: State, consumer: int, point: TracePoint, skew_us: int) -> None:
+    """A redeliver command that takes effect after its row, and so after the leave, does not count (5.8)."""
+    entries = state.entries
+    for slot in range(entries.size):
+        returned = entries[slot].ledger >= 0 and entries[slot].marks & Mark.NACKED != 0
+        if returned and entries[slot].sent_to == consumer and entries[slot].since.ts_us + skew_us >= point.ts_us:
+            entries[slot].marks |= Mark.COUNT_LOST
+
+
+@compiled
+def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, skew_us: int) -> None:
     """Removes a consumer (contract 3.6). When the last one leaves, the cursor rewinds and the order starts anew."""
     if state.consumers[consumer].connected == 0:
         return
@@ -68,6 +78,7 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint) -
     if state.consumers[consumer].unacked > 0:
         # Some versions subtract what they have not removed (#26422).
         state.common[0].total_vague = 1
+    _lose_late_commands(state, consumer, point, skew_us)
     return_all(state, out, consumer, point, BY_LEAVE)
     if state.common[0].connected == 0:
         rewind(state, point)

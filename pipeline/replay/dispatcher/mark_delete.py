@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import add_entry, f
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import count_as_maybe_skipped
-from dispatch_audit.pipeline.replay.durations import SKIP_US
+from dispatch_audit.pipeline.replay.durations import READ_US, SKIP_US
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -69,6 +69,15 @@ def new_entry(state: State, events: Events, i: int) -> int:
     if first or (published and _is_before_all(state, ledger, entry)):
         put_floor(state, ledger, entry)
     return add_entry(state, ledger, entry)
+
+
+@compiled
+def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
+    """Whether mark-delete jumped over a position without a slot so lately that a read in flight may still send it."""
+    common, at = state.common, (ledger, entry)
+    if common[0].jumped_ts == UNKNOWN or ts > common[0].jumped_ts + READ_US:
+        return False
+    return position_of(common[0].jumped_from) < at <= position_of(common[0].jumped_to)
 
 
 @compiled
@@ -144,6 +153,10 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
         return
     if (ledger, entry) <= position_of(common[0].mark_delete):
         return
+    if common[0].jumped_ts == UNKNOWN or point.ts_us > common[0].jumped_ts + READ_US:
+        common[0].jumped_from = common[0].mark_delete
+    set_position(common[0].jumped_to, EntryPosition(ledger, entry))
+    common[0].jumped_ts = point.ts_us
     set_position(common[0].mark_delete, EntryPosition(ledger, entry))
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and position_of(entries[slot]) <= (ledger, entry):
