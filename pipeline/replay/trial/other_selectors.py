@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,10 +19,16 @@ from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile, S
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
+from dispatch_audit.pipeline.replay.membership.stays import Stay
+from dispatch_audit.pipeline.replay.packing.events import Code
+from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
-from dispatch_audit.udfs.sticky_key_hash import Int64Array
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.udfs.sticky_key_hash import Int64Array, hash_range, sticky_from_murmur, sticky_hashes
 
 VERSION: Final = "pulsar_version"
+# Numbers of points that explain the same dispatches differ in few hashes.
+_SHOWN_MAX: Final = 3
 # Two namesakes, because releases differ in how they number them, and so many consumers that ring points collide.
 _SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
 
@@ -30,6 +37,21 @@ _POINTS_MAX: Final = 1_000
 _REPORTS_MAX: Final = 5
 # Operators set round numbers, and the last points of a consumer may not show because its ranges are fused.
 _ROUND: Final = (100, 50, 10, 5, 1)
+# Dispatches that are looked at, and the rows of each part among which these are found.
+_ROUTED_MAX: Final = 500
+_REPEATED: Final = 40
+# With fewer, some number explains them by chance.
+_ROUTED_MIN: Final = 10
+# Points that collide, or a join at the time of a dispatch, may route a few elsewhere.
+_EXPLAINED_MIN: Final = 0.95
+
+
+class Routed(NamedTuple):
+    """A dispatch: the murmur value of its key, its receiver, and the names of all consumers by their numbers."""
+
+    murmur: int
+    receiver: int
+    names: Mapping[int, str]
 
 
 class SelectorClaim(NamedTuple):
@@ -80,17 +102,20 @@ def other_selectors(
     config: ReplayConfig,
     reported: Sequence[ReportedAssignment],
     names: Mapping[int, str],
+    routed: Sequence[Routed],
 ) -> Iterator[SelectorClaim]:
     """Selectors other than that of the configuration that may give the reported assignments, the likeliest first.
 
-    Without reports every selector may give them. `names` are those of the consumers in the reports.
+    Without reports every selector may give them, and `routed` has dispatches that it has to explain. `names` are those
+    of the consumers in the reports.
     """
     hashing = config.broker.get(CONSISTENT_HASHING) is not False
     claimed = make_selector(config.selector(sticky=False), config.points, config.profile)
     tried = [(config.profile.dispatcher, _sample(claimed))]
     for profile, version in _profiles(config):
-        # The claimed number of points, the default, and those that the reports show.
-        of_rings = list(dict.fromkeys((config.points, DEFAULT_POINTS, *points_in(profile, reported, names))))
+        # The claimed number of points, the default, and those that the reports or the dispatches show.
+        shown = points_in(profile, reported, names) if reported else points_by_dispatches(profile, routed)[:_SHOWN_MAX]
+        of_rings = list(dict.fromkeys((config.points, DEFAULT_POINTS, *shown)))
         for rings in (hashing, not hashing):
             for points in of_rings if rings else [config.points]:
                 selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)
@@ -162,3 +187,50 @@ def _ring(profile: Profile, name: str, points: int) -> Int64Array:
     selector = make_selector("consistent_hashing", points, profile)
     selector.add(0, name)
     return selector.routing().uppers
+
+
+def routed(replay: Subscription, kept: Sequence[Merged], until: int) -> list[Routed]:
+    """Dispatches up to a row, each key and receiver once, with the consumers that a replay of the rows has then."""
+    sent: dict[tuple[int, int], int] = {}
+    for events in (part.events for part in kept):
+        rows = np.flatnonzero((events.code == Code.DISPATCH_START) & (events.murmur >= 0) & (events.seq <= until))
+        for at in rows[: _ROUTED_MAX * _REPEATED].tolist():
+            sent.setdefault((int(events.murmur[at]), int(events.consumer[at])), int(events.seq[at]))
+    stays = [(number, stay) for number, stay in replay.loop.membership.stays.items() if stay.joined is not None]
+    return [
+        Routed(*pair, {number: stay.row.name for number, stay in stays if _is_there(stay, seq)})
+        for pair, seq in list(sent.items())[:_ROUTED_MAX]
+    ]
+
+
+def _is_there(stay: Stay, seq: int) -> bool:
+    return stay.joined is not None and stay.joined.seq < seq and (stay.left is None or seq < stay.left.seq)
+
+
+def points_by_dispatches(profile: Profile, routed: Sequence[Routed]) -> list[int]:
+    """The numbers of points that explain dispatches best, the roundest first; none: no number explains nearly all.
+
+    A consumer's points are the first ones of a row that does not depend on their number. Where consumers share a name,
+    or the ring is of a release that has no index of names, dispatches show nothing here.
+    """
+    if profile.ring_point_text != "name_nul_index_nul_i":
+        return []
+    rule = profile.hash["consistent_hashing"]
+    size, explained, used = hash_range(rule).size, np.zeros(_POINTS_MAX, dtype=np.int64), 0
+    for sent in routed:
+        sticky = int(sticky_from_murmur(sent.murmur, rule))
+        if sent.receiver in sent.names and len(set(sent.names.values())) == len(sent.names):
+            rows = [_points_in_order(name, rule) for name in sent.names.values()]
+            ahead = [np.minimum.accumulate((row - sticky) % size) for row in rows]
+            explained += np.argmin(ahead, axis=0) == list(sent.names).index(sent.receiver)
+            used += 1
+    best = int(explained.max())
+    if used < _ROUTED_MIN or best < _EXPLAINED_MIN * used:
+        return []
+    found = (np.flatnonzero(explained == best) + 1).tolist()
+    return sorted(found, key=lambda points: [points % step for step in _ROUND].index(0))
+
+
+@lru_cache(maxsize=1_024)
+def _points_in_order(name: str, hash_rule: str) -> Int64Array:
+    return sticky_hashes([f"{name}\0{0}\0{point}".encode() for point in range(_POINTS_MAX)], hash_rule)

@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.state.records import chosen
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
-from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, other_selectors, selector_of
+from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, other_selectors, routed, selector_of
 
 TRIAL_ROWS: Final = 1 << 17
 """The number of rows after which the claimed selector stays if nothing contradicts it."""
@@ -118,7 +118,8 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
     if not against.contradicts:
         return claimed
     names = {number: stay.row.name for number, stay in claimed.loop.membership.stays.items()}
-    for other in other_selectors(claimed.config, against.against, names):
+    sent = [] if against.against else routed(claimed, kept, until)
+    for other in other_selectors(claimed.config, against.against, names, sent):
         replay = Subscription(other.applied(claimed.config))
         for part in kept:
             replay.feed(part)
