@@ -54,8 +54,9 @@ _OTHERS_COUNT: Final = "entries of the others count for it too"
 _OTHERS_EXPLAIN: Final = "entries of the others may explain it: what the same read sent, or how far the broker had read"
 _OTHERS_WAIT: Final = "entries of the others may have been sent meanwhile, or been in the way"
 _CLOSED_ALL: Final = (
-    "the broker closed the last consumer at seq {}, as it does for a seek, an unload, or a subscription that is "
-    "created anew, after which it may send acknowledged entries again (E3) and not those that waited; no row says why"
+    "the broker closed the last consumer at seq {}, as it does for a seek or an unload, or if the subscription is "
+    "deleted and created anew, after which it may send acknowledged entries again (E3) and not those that waited; no "
+    "row says why"
 )
 _BEGINS_LATER: Final = "the trace begins later than the subscription, and rows before it may explain it"
 
