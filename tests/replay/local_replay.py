@@ -225,6 +225,18 @@ def one_waiting() -> Log:
     return log
 
 
+def batch_sent_again() -> Log:
+    """Consumer 1 acknowledged two messages of batch 1:0, of three, gave it back, and was sent it again."""
+    log = Log()
+    log.join(1)
+    log.publish(0, batch_size=3)
+    log.dispatch(1, 0, batch_size=3)
+    log.ack(1, 0, ack_set=[0b100])
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, batch_size=3)
+    return log
+
+
 def two(*, permits: tuple[int, int] = (1_000, 1_000)) -> Log:
     """Consumers 1 and 2 with permits; 1 owns HIGH and HIGHEST, 2 owns LOW and LOWEST."""
     log = Log()

@@ -1,7 +1,7 @@
 """What clients do, as findings that only inform: each of these logs gives one, and nearly the same log gives none."""
 
 import pytest
-from local_replay import HIGH, LOW, Log, replayed
+from local_replay import HIGH, LOW, Log, batch_sent_again, replayed
 
 from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
@@ -105,13 +105,7 @@ def test_consumers_that_ask_for_different_policies() -> None:
 def test_a_batch_that_was_acknowledged_in_parts_only_stays_pending(
     last: list[int] | None, version: str, facts: int
 ) -> None:
-    log = Log()
-    log.join(1)
-    log.publish(0, batch_size=3)
-    log.dispatch(1, 0, batch_size=3)
-    log.ack(1, 0, ack_set=[0b100])
-    log.redeliver(1, 0)
-    log.dispatch(1, 0, batch_size=3)
+    log = batch_sent_again()
     log.ack(1, 0, ack_set=last)
     found = [of for of in client_findings(replayed(log.rows, version=version).context) if of.worst]
     assert len(found) == facts

@@ -31,8 +31,6 @@ VERSION: Final = "pulsar_version"
 _SHOWN_MAX: Final = 3
 # Two namesakes, because releases differ in how they number them, and so many consumers that ring points collide.
 _SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
-
-
 _POINTS_MAX: Final = 1_000
 _REPORTS_MAX: Final = 5
 # Operators set round numbers, and the last points of a consumer may not show because its ranges are fused.

@@ -1,7 +1,7 @@
 """Corners of the rules on one dispatch, where a check that is a little wrong would go unnoticed elsewhere."""
 
 import pytest
-from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, replayed
+from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, batch_sent_again, replayed
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US, READ_US
@@ -158,13 +158,7 @@ def test_an_entry_that_never_left_the_broker_does_not_hide_one_that_did() -> Non
 
 def test_a_batch_is_held_by_nobody_once_all_its_messages_are_acknowledged_if_no_hash_drains() -> None:
     """A client that gets the rest of a batch again knows nothing of the first part, and never ends with a whole ack."""
-    log = Log()
-    log.join(1)
-    log.publish(0, batch_size=3)
-    log.dispatch(1, 0, batch_size=3)
-    log.ack(1, 0, ack_set=[0b100])
-    log.redeliver(1, 0)
-    log.dispatch(1, 0, batch_size=3)
+    log = batch_sent_again()
     log.publish(1)
     log.dispatch(1, 1)
     log.join(2)

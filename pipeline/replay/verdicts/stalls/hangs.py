@@ -59,7 +59,14 @@ def hung(context: FindingContext, told: Sequence[Blocked]) -> list[JudgedFinding
     A topic's thread that waits for the locks stores nothing either, so that the entries that wait have no rows.
     """
     found = context.found
-    named = [hang_in(interval.span, context) for interval in told]
+    hangs = [
+        hang
+        for hang in found.signs.hangs
+        if (found.report_range.contains(hang.seq) if hang.over else found.report_range.final)
+        and hang.until_us - hang.begun_us >= context.config.thresholds.stall_threshold_us
+    ]
+    # Few subscriptions have any, and many have thousands of intervals.
+    named = [hang_in(interval.span, context) for interval in told] if hangs else []
     return [
         context.finding(
             TracePoint(hang.seq, hang.until_us),
@@ -70,10 +77,8 @@ def hung(context: FindingContext, told: Sequence[Blocked]) -> list[JudgedFinding
             "only with the broker.",
             detail={"seconds": (hang.until_us - hang.begun_us) / 1e6},
         )
-        for hang in found.signs.hangs
+        for hang in hangs
         if hang not in named
-        and (found.report_range.contains(hang.seq) if hang.over else found.report_range.final)
-        and hang.until_us - hang.begun_us >= context.config.thresholds.stall_threshold_us
     ]
 
 
