@@ -14,9 +14,9 @@ import numpy as np
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
-from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import Seen
+from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 

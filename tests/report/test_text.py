@@ -26,7 +26,7 @@ from report_rows import (
 )
 from rich.console import Console
 
-from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.report.answers import answers_on, answers_on_all
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.marks import NOT_DUE, OVERDUE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
-from dispatch_audit.pipeline.replay.state.seen import Seen
+from dispatch_audit.pipeline.replay.state.state import Seen
+from dispatch_audit.pipeline.replay.state.values import NOT_DUE, OVERDUE, Cause, Mark
 
 # The number of roots, and of hashes of a consumer, that are reported.
 NAMED_MAX = 20

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_after
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 
 @checkpointed("sample")

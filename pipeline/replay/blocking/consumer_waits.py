@@ -14,8 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, may_be_skipped, shown_as_read
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 
 
 def blocked_consumer(state: Seen, consumer: int, cause: str, interval: Interval, reported: Reported) -> list[Blocked]:

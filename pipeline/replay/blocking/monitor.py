@@ -29,7 +29,6 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
@@ -45,9 +44,8 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain, record_of
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import BY_SNAPSHOTS
+from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of
+from dispatch_audit.pipeline.replay.state.values import BY_SNAPSHOTS, Cause
 
 # Causes of a consumer; the others are causes of a hash.
 _CONSUMER_CAUSES: Final = (Cause.NO_PERMITS, Cause.UNACKED_LIMIT_CONSUMER)

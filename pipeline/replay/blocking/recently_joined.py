@@ -27,13 +27,11 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_d
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.causes import Cause
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of
+from dispatch_audit.pipeline.replay.state.values import Cause, Mark
 
 _ENTRIES_MIN: Final = 2
 """The least number of entries between mark-delete and the read position with which a consumer is held back (6.1)."""

@@ -4,11 +4,10 @@ from typing import Final
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import GIVES_UP, PASSES, STALLED
 from dispatch_audit.pipeline.replay.state.records import position_of
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.state import entry_at
+from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, entry_at
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 _LOOKS_OF_A_STALL: Final = 4
 """So often at most the state is looked at in the shortest stall, in front of rows that take entries from consumers."""

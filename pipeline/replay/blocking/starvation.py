@@ -6,11 +6,10 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import blocke
 from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, position_of, set_position
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
+from dispatch_audit.pipeline.replay.state.state import Seen
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, Mark
 
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1

@@ -10,13 +10,11 @@ from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import unavailable_us, unserved_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark, is_due, is_overdue, is_tracked
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, set_point, set_position
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.values import UNLOOKED
+from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking
+from dispatch_audit.pipeline.replay.state.values import UNLOOKED, Cause, Mark, is_due, is_overdue, is_tracked
 
 # Of the look-ahead limit: rows do not show the last read if all its entries went to replay (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95

@@ -11,12 +11,10 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_without_publish, was_reset, withdraw
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, State, entry_at
-from dispatch_audit.pipeline.replay.state.values import CLOSED, NO_RESET, RESET_BEGUN, SETS_IGNORED
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, Policy, State, Stretch, entry_at
+from dispatch_audit.pipeline.replay.state.values import CLOSED, NO_RESET, RESET_BEGUN, SETS_IGNORED, Mark
 
 
 @compiled

@@ -18,11 +18,11 @@ from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import drop, empty_table, put_all
 from dispatch_audit.pipeline.replay.state.kinds import CONSUMER, ENTRY, HASH, LEDGER
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen, first_of, position_of
 from dispatch_audit.pipeline.replay.state.state import State, common_of
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 _Array = TypeVar("_Array", bound="NDArray[Any]")
 # The smallest number of used slots to calculate with, so that small arrays do not grow often.

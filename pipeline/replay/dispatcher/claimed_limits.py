@@ -13,14 +13,12 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
 )
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, LIMIT
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_DISREGARDED, CLAIM_STANDS
+from dispatch_audit.pipeline.replay.state.state import Seen, State
+from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_DISREGARDED, CLAIM_STANDS, Cause
 
 
 class _Limit(NamedTuple):

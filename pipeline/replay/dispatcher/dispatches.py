@@ -20,13 +20,18 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.limits import note_limit_of_consumer, note_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_without_publish, see_end, withdraw
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_DISPATCH, BY_REDELIVER, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import DISPATCHES, STICKY_DISPATCHES, State, entry_at
-from dispatch_audit.pipeline.replay.state.values import CLOSED, NO_RESET
+from dispatch_audit.pipeline.replay.state.state import (
+    DISPATCHES,
+    STICKY_DISPATCHES,
+    Policy,
+    State,
+    Stretch,
+    entry_at,
+    owner_of,
+)
+from dispatch_audit.pipeline.replay.state.values import CLOSED, NO_RESET, Mark
 
 
 @compiled

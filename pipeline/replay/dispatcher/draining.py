@@ -12,8 +12,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import EPISODES, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records, position_of, set_point, set_position
-from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import State, owner_of
 
 
 @compiled

@@ -10,11 +10,10 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.limits import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_MARK_DELETE, BY_REDELIVER, BY_RESET, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, SETS_COUNT
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, SETS_COUNT, Mark
 
 _GIVES_UP: Final = (BY_ACK, BY_REDELIVER, BY_MARK_DELETE, BY_RESET)
 

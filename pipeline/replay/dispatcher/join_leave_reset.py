@@ -22,13 +22,10 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
-from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, position_of, set_point
-from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import State, new_state
+from dispatch_audit.pipeline.replay.state.state import Policy, State, new_state, owner_of
 from dispatch_audit.pipeline.replay.state.values import (
     CLOSED,
     LEAVING,
@@ -37,6 +34,8 @@ from dispatch_audit.pipeline.replay.state.values import (
     RESET_ENDED,
     RESTARTED,
     UNLOOKED,
+    Mark,
+    is_due,
 )
 
 

@@ -22,7 +22,6 @@ from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.limits import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_published
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
     BY_MARK_DELETE,
@@ -31,11 +30,9 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     nearly_full,
 )
-from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.routings import owner_of
-from dispatch_audit.pipeline.replay.state.state import State, entry_at
-from dispatch_audit.pipeline.replay.state.values import DELAYS_OFF, NO_RESET, UNLOOKED
+from dispatch_audit.pipeline.replay.state.state import Policy, State, Stretch, entry_at, owner_of
+from dispatch_audit.pipeline.replay.state.values import DELAYS_OFF, NO_RESET, UNLOOKED, Mark
 
 
 @compiled

@@ -16,10 +16,10 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset, withdraw
-from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_position
 from dispatch_audit.pipeline.replay.state.state import State, entry_at
+from dispatch_audit.pipeline.replay.state.values import UNSURE, Mark
 
 
 @compiled

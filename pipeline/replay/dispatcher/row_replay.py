@@ -19,17 +19,14 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import Contradicte
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import take_switch
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
+from dispatch_audit.pipeline.replay.rules.findings import FindingCollector
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.state.index.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import Output, new_output
-from dispatch_audit.pipeline.replay.state.policy import Policy, Stretch
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import State, common_of, new_state
-from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED
+from dispatch_audit.pipeline.replay.state.state import Policy, Seen, State, Stretch, common_of, new_state
+from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, Mark
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 
 _P = ParamSpec("_P")

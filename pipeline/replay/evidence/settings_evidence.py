@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, Co
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask
+from dispatch_audit.pipeline.replay.rules.findings import Alibi, Mask
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     DELAYED_DELIVERY,
     UNACKED_PER_CONSUMER,

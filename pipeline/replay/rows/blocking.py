@@ -14,9 +14,9 @@ from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN, KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
+from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import hang_in, spoken

@@ -9,7 +9,7 @@ import numpy as np
 from dispatch_audit.pipeline.replay.state.output import KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen, plain
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.traffic.heavy_hitters import KeyCounts
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import KeyCounts
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 _Interval = tuple[int, int]

@@ -22,13 +22,17 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.rules.limits import check_limit_of_consumer, check_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import older_waiting
-from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import Output
-from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import NOBODY, position_of
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
-from dispatch_audit.pipeline.replay.state.state import COUNTED_DISPATCHES, FIRST_DELIVERIES, LIMITED_DISPATCHES
-from dispatch_audit.pipeline.replay.state.values import LEAVING, NO_RESET
+from dispatch_audit.pipeline.replay.state.state import (
+    COUNTED_DISPATCHES,
+    FIRST_DELIVERIES,
+    LIMITED_DISPATCHES,
+    Policy,
+    Seen,
+    SeenByRules,
+)
+from dispatch_audit.pipeline.replay.state.values import LEAVING, NO_RESET, UNSURE, Mark
 
 
 @compiled

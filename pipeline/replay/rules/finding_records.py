@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import FINDINGS, NOTHING_KNOWN, Output
 from dispatch_audit.pipeline.replay.state.records import position_of
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByRules
+from dispatch_audit.pipeline.replay.state.state import Seen, SeenByRules
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 
 class Dispatch(NamedTuple):

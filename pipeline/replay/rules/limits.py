@@ -11,11 +11,10 @@ from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, OF_SUBSCRIPTION, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, set_point
-from dispatch_audit.pipeline.replay.state.seen import Seen, SeenByLimits
-from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_STANDS
+from dispatch_audit.pipeline.replay.state.state import Seen, SeenByLimits
+from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_STANDS, Mark
 
 PASSES_MIN: Final = 3
 """The passes that contradict a limit; a single one may be a mistake of the broker."""

@@ -15,11 +15,9 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.state.marks import TRACKED, Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import RESET_BEGUN
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
+from dispatch_audit.pipeline.replay.state.values import RESET_BEGUN, TRACKED, Mark
 
 
 @checkpointed("bounds")

@@ -9,11 +9,10 @@ depend on one of them are dropped (TRACE_FORMAT, "Phases").
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_position
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import Seen, State
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 
 @compiled

@@ -4,10 +4,13 @@ It consists of arrays of integer records, which compiled functions can take and 
 grow with the length of a trace: an entry has a slot from its publish (or first dispatch) until mark-delete has passed
 it and no consumer holds it; a hash has a slot while it is held, awaited or draining, or while an entry above
 mark-delete could still break its order.
+
+Observers read all of it, and write their own memory (`memories`). Under which name a function takes the state says what
+it writes; `tests/layout/test_one_writer.py` follows its writes and finds all others.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,11 +18,11 @@ from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rule import Counted
+from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, empty_table, find
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER, ENTRY, HASH, LEDGER
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.memories import (
     CLAIM,
     CONSUMER_LIMIT,
@@ -31,7 +34,8 @@ from dispatch_audit.pipeline.replay.state.memories import (
     LimitsSeen,
     Waits,
 )
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, record_of
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 # What `Checks.counts` counts, and the indexes into it.
 COUNTED: Final[tuple[Counted, ...]] = (
@@ -68,6 +72,16 @@ class State(NamedTuple):
     checks: Checks
 
 
+Seen: TypeAlias = State
+"""The state of the dispatcher and the memories of all observers, to be read."""
+SeenByRules: TypeAlias = State
+"""The state as a rule takes it: it notes what it has checked (`checks`)."""
+SeenByLimits: TypeAlias = State
+"""The state as `rules.limits` takes it: it writes `limits`."""
+SeenByBlocking: TypeAlias = State
+"""The state as `blocking` takes it: it writes `waits`."""
+
+
 def common_of(state: State) -> Mapping[str, Any]:
     """The values of the subscription as a whole, to be read by name."""
     values: Mapping[str, Any] = record_of(state.common, COMMON)
@@ -79,6 +93,18 @@ def entry_at(state: State, ledger: int, entry: int) -> int:
     """The slot of an entry, or -1."""
     entries: Any = state.entries
     return find(state.entry_table, entries.ledger, entries.entry, ledger, entry)
+
+
+@compiled
+def owner_of(routing: Routing, sticky_hash: int) -> int:
+    """The index of the consumer that one hash belongs to, or NOBODY; `Routing.owners_of` for compiled functions."""
+    slot = sticky_hash % routing.modulus if routing.modulus > 0 else sticky_hash
+    owner = int(routing.owners[np.searchsorted(routing.uppers, slot)])
+    if owner >= NOBODY:
+        return owner
+    # Several share the interval (`Routing.sharers`).
+    sharers = NOBODY - 1 - owner
+    return int(routing.sharers[sharers + 1 + slot % routing.sharers[sharers]])
 
 
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
@@ -142,3 +168,30 @@ def highest_position(state: State) -> tuple[int, int]:
         ledger = int(ledgers.max())
         found.append((ledger, int(used["entry"][ledgers == ledger].max())))
     return max([(-1, -1), *(position for position in found if position[0] != UNKNOWN)])
+
+
+@checkpointed("policy")
+class Policy(NamedTuple):
+    """The settings of the kernel, from the profile and the subscription."""
+
+    skew_us: int  # how much later than its event a row may be recorded if its early side is missing
+    # Two dispatches recorded closer than this may have been decided in the other order; 0 where the decision itself is
+    # recorded.
+    unordered_us: int
+    mark_delete_releases: bool  # whether ordinary moves of mark-delete release pending entries (contract 3.11)
+    keeps_order: bool  # False for a subscription that allows out-of-order delivery (E5)
+    sticky: bool  # whether its consumers declare their hashes (STICKY)
+    report_min_us: int  # the shortest interval of waiting that is reported
+    stall_threshold_us: int  # the shortest time without a dispatch that is a stall, or that starves a hash
+    delay_tick_us: int  # delayedDeliveryTickTimeMillis: how long after its time a delayed entry may become due (4.13)
+
+
+class Stretch(NamedTuple):
+    """Rows under one policy, and the routing that is in force."""
+
+    events: Events  # the rows, in the order of seq
+    consumers: Ints  # the index in the state of each row's consumer; -1 where it has none
+    # The sticky hash of each row; -1 where it has none. The kernel fills in that of a dispatch without a key, and its
+    # `key_id`, if they are known by then.
+    hashes: Ints
+    policy: Policy  # the settings in force

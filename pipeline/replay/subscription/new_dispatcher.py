@@ -5,7 +5,7 @@ from typing import Final
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import Policy
 from dispatch_audit.pipeline.replay.state.values import SETS_COUNT, SETS_DELETE, SETS_IGNORED
 
 _BATCH_INDEX_ACKS: Final = "acknowledgmentAtBatchIndexLevelEnabled"

@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
-from dispatch_audit.pipeline.replay.rules.alibis import standing
+from dispatch_audit.pipeline.replay.rules.findings import standing
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.state.state import outstanding
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen

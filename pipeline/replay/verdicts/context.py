@@ -24,10 +24,10 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, chosen, plain
 from dispatch_audit.pipeline.replay.state.state import common_of, published_before_joins, sent_before_joins
+from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, FindingVerdict, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.naming import Names

@@ -12,10 +12,10 @@ from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, UNACKED_PER_SUBSCRIPTION
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import COUNTED
+from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import ALL, FindingVerdict, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.judge import judged, plain_verdict

@@ -17,12 +17,11 @@ import numpy as np
 from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_COUNT
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.durations import READ_US, SNAPSHOT_NEAR_US
-from dispatch_audit.pipeline.replay.rules.alibis import NOT_PERMITTED
-from dispatch_audit.pipeline.replay.state.marks import Mark
+from dispatch_audit.pipeline.replay.rules.findings import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import BY_FLOWS
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, Mark
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import UNEXPLAINED, FindingVerdict, not_provable, unexplained

@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.contract.rules import (
     RULES,
     SINGLE_HOLDER,
 )
-from dispatch_audit.pipeline.replay.rules.alibis import NO_ALIBI, NOT_PERMITTED, Alibi, everything, joined
+from dispatch_audit.pipeline.replay.rules.findings import NO_ALIBI, NOT_PERMITTED, Alibi, everything, joined
 from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext

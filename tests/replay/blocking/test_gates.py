@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import are_after
 from dispatch_audit.pipeline.replay.blocking.stalls import gates
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES, Gate
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Mask, Situation
-from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.values import Cause
 
 SECOND_US: Final = 1_000_000
 

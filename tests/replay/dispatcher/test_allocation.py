@@ -15,8 +15,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
-from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import Ints
+from dispatch_audit.pipeline.replay.state.state import Policy
 from dispatch_audit.pipeline.replay.state.values import SETS_DELETE
 
 HASHES = 65_536

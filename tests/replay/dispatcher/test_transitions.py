@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.entry import transitions
 from dispatch_audit.pipeline.replay.packing.packed_batch import merged
-from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
+from dispatch_audit.pipeline.replay.state.values import UNSURE, Mark
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
 # Consumer 2 owns the hash of the entry, which is 1:1; that it holds 1:0 keeps mark-delete below.

@@ -4,7 +4,7 @@ import numpy as np
 from local_replay import Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
-from dispatch_audit.pipeline.replay.rules.finding_collector import CappedFindings
+from dispatch_audit.pipeline.replay.rules.findings import CappedFindings
 from dispatch_audit.pipeline.replay.state.output import FINDING
 from dispatch_audit.pipeline.replay.state.records import Records
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings

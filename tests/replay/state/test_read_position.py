@@ -19,9 +19,9 @@ from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import rewind
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import EntryPosition, set_position
 from dispatch_audit.pipeline.replay.state.state import State, entry_at, new_state
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 Position: TypeAlias = tuple[int, int]
 WAYS = [0, 0, 0, Mark.NACKED, Mark.DELAYED, Mark.DELAYED | Mark.SENT, Mark.MAYBE_SKIPPED]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import add_entry, set_key
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue, older_waiting
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import State, entry_at, new_state
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 Position: TypeAlias = tuple[int, int]
 LEDGERS, ENTRIES = 3, 6

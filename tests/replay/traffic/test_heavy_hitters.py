@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.traffic.heavy_hitters import HeavyHitters
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import HeavyHitters
 
 _OBSERVATIONS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), max_size=200)
 _CUTS = st.lists(st.integers(0, 200), max_size=8)

@@ -20,7 +20,7 @@ from report_rows import BROKEN, FINDING
 from dispatch_audit.jobs.reports import FileFormat, ReportFile, write_reports
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.state.causes import Cause
+from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, finding_views, shown_findings
 from dispatch_audit.pipeline.report.page.index import index_of
 from dispatch_audit.pipeline.report.page.next_steps import next_steps

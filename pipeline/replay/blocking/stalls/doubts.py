@@ -23,13 +23,11 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
 )
-from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.memories import CLAIM
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, OF_SUBSCRIPTION
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import CLAIM_DISREGARDED, DELAYS_CLAIMED_OFF
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
+from dispatch_audit.pipeline.replay.state.values import CLAIM_DISREGARDED, DELAYS_CLAIMED_OFF, UNSURE, Mark
 
 _LIMITED: Final = {UNACKED_PER_CONSUMER: OF_CONSUMER, UNACKED_PER_SUBSCRIPTION: OF_SUBSCRIPTION}
 

@@ -26,8 +26,8 @@ from dispatch_audit.pipeline.replay.blocking.stalls.held_reads import (
     stuck_after_draining,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Mask, Situation
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.state.values import Cause
 
 
 def nobody(_situation: Situation) -> int:

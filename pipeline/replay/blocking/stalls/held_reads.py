@@ -13,8 +13,7 @@ from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US, SNAPSHOT
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints, record_of
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 
 
 def _ahead(situation: Situation, ahead: Waiters) -> Ints:

@@ -11,10 +11,9 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_aft
 from dispatch_audit.pipeline.replay.durations import READ_US, SNAPSHOT_LAG_US, SNAPSHOT_LATE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
-from dispatch_audit.pipeline.replay.state.marks import OVERDUE, Mark
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
+from dispatch_audit.pipeline.replay.state.values import OVERDUE, Mark
 
 LONG_AGO_US: Final = -NEVER
 

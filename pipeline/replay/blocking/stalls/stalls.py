@@ -11,9 +11,9 @@ from dispatch_audit.pipeline.replay.blocking.stalls.gates import cause_of
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import Cause
 
 # The values in `detail` that only a stall without a cause has.
 _FACTS: Final = frozenset(

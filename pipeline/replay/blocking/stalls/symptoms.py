@@ -15,10 +15,9 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
+from dispatch_audit.pipeline.replay.state.values import Mark
 
 NO_READ_PENDING: Final = "no_read_pending"
 

@@ -18,7 +18,6 @@ from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled
 from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
     BY_DISPATCH,
@@ -26,8 +25,8 @@ from dispatch_audit.pipeline.replay.state.output import (
     BY_MARK_DELETE,
     BY_RESET,
 )
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, common_of
+from dispatch_audit.pipeline.replay.state.values import Cause
 
 # What takes entries that wait: a request to skip, and mark-delete in a snapshot, for which no row says why.
 _SKIPS: Final = (BY_RESET, BY_MARK_DELETE)

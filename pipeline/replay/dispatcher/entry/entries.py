@@ -11,10 +11,9 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.pair_index import drop, find, put
 from dispatch_audit.pipeline.replay.state.kinds import ENTRY, HASH
 from dispatch_audit.pipeline.replay.state.late_rows import was_reset
-from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State, entry_at
-from dispatch_audit.pipeline.replay.state.values import NO_RESET
+from dispatch_audit.pipeline.replay.state.values import NO_RESET, Mark, is_tracked
 
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)

@@ -35,10 +35,10 @@ from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
-from dispatch_audit.pipeline.replay.state.marks import UNSURE, Mark
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, position_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.values import UNSURE, Mark
 
 # The marks that a dispatch removes.
 _UNTIL_SENT = (

@@ -16,16 +16,13 @@ from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, no
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import may_be_far_behind
 from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
-from dispatch_audit.pipeline.replay.state.marks import Mark, is_due
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
-from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of, set_point
-from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON
+from dispatch_audit.pipeline.replay.state.state import Policy, State
+from dispatch_audit.pipeline.replay.state.values import DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON, Cause, Mark, is_due
 
 # A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
 _BETWEEN_LOOKS_US: Final = 10

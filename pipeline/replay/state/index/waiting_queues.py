@@ -6,10 +6,9 @@ and removed at the front. The others are added next to each other, so the search
 """
 
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.marks import Mark, is_tracked
 from dispatch_audit.pipeline.replay.state.records import NOBODY, position_of
-from dispatch_audit.pipeline.replay.state.seen import Seen
-from dispatch_audit.pipeline.replay.state.state import State
+from dispatch_audit.pipeline.replay.state.state import Seen, State
+from dispatch_audit.pipeline.replay.state.values import Mark, is_tracked
 
 
 @compiled

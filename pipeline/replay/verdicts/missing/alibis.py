@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.rules.alibis import Alibi, Mask, everything, resting_on
+from dispatch_audit.pipeline.replay.rules.findings import Alibi, Mask, everything, resting_on
 from dispatch_audit.pipeline.replay.state.records import Records
 from dispatch_audit.pipeline.replay.subscription.cold_start import UnseenRows
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext

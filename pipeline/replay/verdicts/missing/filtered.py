@@ -14,12 +14,12 @@ import numpy as np
 from dispatch_audit.pipeline.contract.rules import OVERTAKING, REDELIVERY_COUNT
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.rules.alibis import NOT_PERMITTED, Alibi, Mask, everything
+from dispatch_audit.pipeline.replay.rules.findings import NOT_PERMITTED, Alibi, Mask, everything
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
-from dispatch_audit.pipeline.replay.state.marks import Mark
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
+from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 
 _IN_FORCE: Final = "entry filters are in force ({}), which reject an entry or put it off without a row (E4)"
