@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
 )
 from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.outside.tables import outside_tables
+from dispatch_audit.pipeline.replay.outside import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
