@@ -517,7 +517,7 @@ class Replay:
         dispatcher, shares = result.dispatcher, result.membership.owners.epochs.shares.of_all()
         plain = (
             (self.epochs, sorted(self.refused), context.stays, dispatcher.counts, dispatcher.checked.tolist()),
-            (context.numbers, context.joins, shares, self.waits, self.passed_over, self.samples),
+            (context.numbers, context.when_joining, shares, self.waits, self.passed_over, self.samples),
             (self.disagreements, self.agreement, self.excesses),
         )
         return result.findings.tobytes() + result.episodes.tobytes() + repr(plain).encode()

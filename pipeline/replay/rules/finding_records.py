@@ -60,7 +60,6 @@ def report(state: Seen, out: Output, rule: int, slot: int, sent: Dispatch) -> in
         found[row].read_ts = of_entry.read_ts
     common = state.common
     found[row].reported_read = position_of(sent) < position_of(common[0].reported_read)
-    found[row].receiver_sent_ts = state.consumers[sent.consumer].sent_ts
     found[row].left_sent_seq = of_hash.left_sent_seq
     return row
 

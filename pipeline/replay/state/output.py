@@ -88,7 +88,6 @@ class KernelFinding(NamedTuple):
     sent_before_seq: int = UNKNOWN  # that dispatch
     read_ts: int = UNKNOWN  # since when the entry is READ; UNKNOWN: it was not
     reported_read: int = 0  # 1 if a snapshot shows that the broker had read past the entry
-    receiver_sent_ts: int = UNKNOWN  # the last dispatch to the receiver before
     left_sent_seq: int = UNKNOWN  # the last dispatch of an entry of the hash that a leaver had held
     value: int = UNKNOWN  # for counts and limits, the recorded value
     expected: int = UNKNOWN  # the value that the rule allows

@@ -29,7 +29,13 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of, published_before_joins, sent_before_joins
 from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, FindingVerdict, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import (
+    UNEXPLAINED,
+    FindingText,
+    FindingVerdict,
+    JudgedFinding,
+    unexplained,
+)
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 
 SENT_WITHOUT_ACK_MAX: Final = 1_000
@@ -40,12 +46,7 @@ Row: TypeAlias = TracePoint | MembershipEvent | Snapshot | KernelFinding
 """What findings are about: a row of the trace, or a finding of the kernel on one."""
 
 
-class Joined(NamedTuple):
-    """The positions that the dispatcher had reached when a consumer joined (contract 6.7); None: no row shows it."""
-
-    read: tuple[int, int] | None  # the highest position dispatched before
-    published: tuple[int, int] | None  # the highest position published before
-    reported: tuple[int, int] | None  # `readPositionWhenJoining` of a snapshot
+_Position: TypeAlias = tuple[int, int] | None  # None: no row shows it
 
 
 class Rejoin(NamedTuple):
@@ -60,20 +61,16 @@ class FindingContext:
     """One replayed subscription and its broker."""
 
     def __init__(self, found: ReplayResult, config: ReplayConfig, recorders: Recorders = ONE) -> None:
-        self.found = found  # the result of the replay
-        self.config = config  # the configuration of the replay
-        self.recorders = recorders  # those of its topic
-        self.names = Names(found, recorders)  # the names of consumers and rows in texts
+        self.found, self.config, self.recorders = found, config, recorders
+        self.names = Names(found, recorders)
         # The trace's number of each consumer, by its index in findings and episodes.
         self.numbers = found.dispatcher.consumers.numbers
         self.stays = found.membership.stays  # the join and the leave of each consumer, by the trace's number
         self.doubts = found.membership.owners.doubts  # the hashes whose owners are undecided
-        # The exceptions of the contract for this release.
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         # Whether the broker runs the draining dispatcher; the others have recently joined consumers.
         self.drains = config.profile.dispatcher == "draining"
-        self.skew_us = config.skew_us  # the recorder skew in microseconds
-        self.release = config.release  # the release of the broker
+        self.skew_us, self.release = config.skew_us, config.release
         self._bugs = bugs_by_symptom(config.release, config.profile.dispatcher)
 
     @cached_property
@@ -97,15 +94,15 @@ class FindingContext:
         """Whether a rule applies to the broker with its settings."""
         return rule in self.config.profile.rules and self.config.broker.get(RULES[rule].needs) is not False
 
-    def known_bug(
-        self, because: str, *symptoms: Symptom, exception: ExceptionId | None = None
-    ) -> FindingVerdict | None:
-        """The verdict that bugs with these symptoms explain a finding; None: this broker can have none of them.
+    def explained(self, because: str, *symptoms: Symptom, exception: ExceptionId | None = None) -> FindingVerdict:
+        """The verdict with a reason: bugs with these symptoms explain the finding, if the broker can have one of them.
 
         They may belong to an exception, if the contract of the broker has it.
         """
         bugs, permitted_by = self.bugs_with(*symptoms), exception if exception in self.exceptions else None
-        return FindingVerdict("known_bug", permitted_by, bugs, because) if bugs else None
+        if bugs:
+            return FindingVerdict("known_bug", permitted_by, bugs, because)
+        return UNEXPLAINED if symptoms else unexplained(because)
 
     def finding(
         self,
@@ -189,10 +186,13 @@ class FindingContext:
         return None if consumer == NOBODY else self.stays[self.numbers[consumer]].joined
 
     @cached_property
-    def joins(self) -> list[Joined]:
-        """The positions of the dispatcher when each consumer joined, by its index."""
+    def when_joining(self) -> list[tuple[_Position, _Position, _Position]]:
+        """What the dispatcher had reached when each consumer, by its index, joined (contract 6.7).
+
+        They are the highest positions dispatched and published before, and `readPositionWhenJoining` of a snapshot.
+        """
         seen, reported = self.found.dispatcher.seen, map(self.found.snapshots.joined_at.get, self.numbers)
-        return list(map(Joined, sent_before_joins(seen), published_before_joins(seen), reported))
+        return list(zip(sent_before_joins(seen), published_before_joins(seen), reported, strict=False))
 
     def was_short_since(self, consumer: int, ts_us: int) -> bool:
         """Whether a consumer that has left was without permits, or at its limit, after a time."""
@@ -200,16 +200,14 @@ class FindingContext:
 
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
         """Whether a consumer other than `but_for`, an index, left between two rows."""
-        seqs, consumers = self._leaves
         # A change at the point of a row takes effect after it.
-        leavers = consumers[bisect_left(seqs, after_seq) : bisect_left(seqs, before_seq)]
-        return any(consumer != but_for for consumer in leavers)
+        first, last = (bisect_left(self._leaves, (seq,)) for seq in (after_seq, before_seq))
+        return any(consumer != but_for for _, consumer in self._leaves[first:last])
 
     @cached_property
-    def _leaves(self) -> tuple[list[int], list[int]]:
+    def _leaves(self) -> list[tuple[int, ...]]:
         index_of = self.found.dispatcher.consumers.of
-        left = sorted((s.left.seq, index_of[number]) for number, s in self.stays.items() if s.left is not None)
-        return [seq for seq, _ in left], [consumer for _, consumer in left]
+        return sorted((s.left.seq, index_of[number]) for number, s in self.stays.items() if s.left is not None)
 
     def rejoin_before(self, seq: int) -> Rejoin | None:
         """The last rejoin before a row; None: there is none."""
@@ -235,12 +233,9 @@ class FindingContext:
                 left, by_broker = None if reason in RESTARTS else at, reason == CLOSED_BY_BROKER
         return rejoins
 
-    def misrouted(self, seq: int) -> bool:
-        """Whether the dispatch at a row certainly went to a consumer that did not own the hash."""
-        return seq in self._misrouted
-
     @cached_property
-    def _misrouted(self) -> frozenset[int]:
+    def misrouted(self) -> frozenset[int]:
+        """The dispatches, by their rows, that certainly went to a consumer that did not own the hash."""
         misrouted = chosen(self.found.findings, np.isin(self.found.findings.rule, MISROUTED))
         return frozenset(misrouted.seq[~self.doubts.which(misrouted.seq, misrouted.hash)].tolist())
 

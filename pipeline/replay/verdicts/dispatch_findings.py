@@ -68,7 +68,7 @@ def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingCo
     # An epoch begins after the row of its seq.
     epoch = max(bisect_left(epochs.began, finding.seq, key=lambda at: at.seq) - 1, 0)
     change = epochs.changes[epoch] if epochs.changes else None
-    owned = not context.misrouted(finding.seq)
+    owned = finding.seq not in context.misrouted
     says_owner = finding.rule in MISROUTED or (finding.rule == SINGLE_HOLDER and owned)
     wording = rule.wording if case is None else rule.otherwise.get(case, rule.wording)
     assert wording is not None, "the kernel checks a rule without a wording"

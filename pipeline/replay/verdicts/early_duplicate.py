@@ -9,7 +9,6 @@ Snapshots can prove it, because the broker counts an entry twice that was still 
 not change the broker's count.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -21,11 +20,10 @@ from dispatch_audit.pipeline.replay.rules.findings import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.output import findings_at
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, Mark
-from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
+from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import UNEXPLAINED, FindingVerdict, not_provable, unexplained
-from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before, still_from_before
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, not_provable, unexplained
+from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before
 
 _ACKNOWLEDGED: Final = unexplained("no read that was in flight then had it, because it had been acknowledged before")
 _NOT_THE_SAME: Final = unexplained(
@@ -33,58 +31,38 @@ _NOT_THE_SAME: Final = unexplained(
 )
 
 
-def duplicates(overtakings: Mapping[int, FindingVerdict], context: FindingContext) -> dict[int, FindingVerdict]:
-    """The verdict on every early duplicate that no exception permits, by its index among all findings.
-
-    `overtakings` has, by seq, the verdict on every dispatch that passed a waiting entry of its hash.
-    """
+def duplicates(context: FindingContext) -> dict[int, FindingVerdict]:
+    """The verdict on every early duplicate that no exception permits, by its index among all findings."""
     findings = context.found.findings
     indexes = np.flatnonzero((findings.rule == EARLY_DUPLICATE) & (findings.permitted == NOT_PERMITTED))
-    indexes = indexes[np.argsort(findings.seq[indexes], kind="stable")]
-    known = indexes[findings.other_seq[indexes] != UNKNOWN]
-    replayed = chosen(findings, known[findings.other_marks[known] & Mark.REPLAYED != 0])
-    verdicts: dict[int, FindingVerdict] = {}
-    for consumer in np.unique(findings.consumer[indexes]):
-        verdicts |= _judged(indexes[findings.consumer[indexes] == consumer], replayed, overtakings, context)
-    return verdicts
-
-
-def _judged(
-    of_consumer: Ints, replayed: Records, overtakings: Mapping[int, FindingVerdict], context: FindingContext
-) -> dict[int, FindingVerdict]:
-    """The verdicts on the duplicates of one consumer, given by their indexes in the order of seq, by index."""
-    findings = context.found.findings
+    again = indexes[findings.other_seq[indexes] != UNKNOWN]
+    verdicts = dict.fromkeys(indexes.tolist(), _ACKNOWLEDGED)
     miscounted = frozenset(findings.seq[findings.rule == REDELIVERY_COUNT].tolist())
-    verdicts: dict[int, FindingVerdict] = {}
-    for block in blocks(of_consumer, context):
-        verdict = block_verdict(block, of_consumer, replayed, context)
-        for at, finding in findings_at(findings, block):
-            if finding.seq in miscounted or context.misrouted(finding.seq):
-                verdicts[at] = _NOT_THE_SAME
-            elif finding.other_seq == UNKNOWN:
-                verdicts[at] = _ACKNOWLEDGED
-            elif verdict.severity == "violation":
-                # A rewound cursor reads an entry again that a read from before the rewind sends.
-                verdicts[at] = (
-                    sent_from_before(finding, finding.other_seq, finding.other_ts, context)
-                    or still_from_before(finding, finding.other_seq, overtakings, context)
-                    or verdict
-                )
-            else:
+    replayed = chosen(findings, again[findings.other_marks[again] & Mark.REPLAYED != 0])
+    for consumer in np.unique(findings.consumer[again]):
+        of_consumer = again[findings.consumer[again] == consumer]
+        for block in _blocks(of_consumer, context):
+            verdict = _block_verdict(block, of_consumer, replayed, context)
+            for at, finding in findings_at(findings, block):
                 verdicts[at] = verdict
+                if finding.seq in miscounted or finding.seq in context.misrouted:
+                    verdicts[at] = _NOT_THE_SAME
+                elif verdict.severity == "violation":
+                    # A rewound cursor reads an entry again that a read from before the rewind sends.
+                    rewound = sent_from_before(finding, finding.other_seq, finding.other_ts, context)
+                    verdicts[at] = rewound or verdict
     return verdicts
 
 
-def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
+def _blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
     """The duplicates of one consumer in blocks: each block was sent once completely before any of it was sent again.
 
     A block has no more entries than a read, if settings say how many that are.
     """
-    findings = context.found.findings
     entries_max = int(common_of(context.found.dispatcher.seen)["read_batch_max"])
     found: list[list[int]] = []
     again_from, last_us = UNKNOWN, 0
-    for at, finding in findings_at(findings, of_consumer):
+    for at, finding in findings_at(context.found.findings, of_consumer):
         is_full = bool(found) and len(found[-1]) == entries_max
         if not found or is_full or finding.other_seq > again_from or finding.ts_us - last_us > READ_US:
             found.append([])
@@ -94,20 +72,29 @@ def blocks(of_consumer: Ints, context: FindingContext) -> list[Ints]:
     return [np.array(block, dtype=np.int64) for block in found]
 
 
-def block_verdict(block: Ints, of_consumer: Ints, replayed: Records, context: FindingContext) -> FindingVerdict:
+def _block_verdict(block: Ints, of_consumer: Ints, replayed: Records, context: FindingContext) -> FindingVerdict:
     """The verdict on a block of duplicates of one consumer, by their indexes: whether two overlapping reads sent it.
 
-    `replayed` are all duplicates of the subscription that came from replay the first time.
+    `replayed` are all duplicates of the subscription that came from replay the first time. Between two exact snapshots
+    the surplus of the consumer grows only by the messages that the broker counted twice.
     """
-    findings = context.found.findings
-    known = chosen(findings, block[findings.other_seq[block] != UNKNOWN])
-    contradiction = _contradiction(known, context.skew_us)
-    if contradiction:
+    found = chosen(context.found.findings, block)
+    if contradiction := _contradiction(found, context.skew_us):
         return unexplained(contradiction)
-    unproven = _first_read(known, replayed)
-    if (known.ts_us - known.other_ts > READ_US).any():
-        return _late_verdict(known, unproven, context)
-    return _overlap_verdict(block, of_consumer, unproven, context)
+    unproven = _first_read(found, replayed)
+    consistent = "the signature of" if block.size > 1 else "consistent with"
+    because = f"this is {consistent} overlapping replay reads"
+    if counted := _counted_twice(block, of_consumer, context):
+        grown, expected, seq = counted
+        if grown <= 0:
+            return unexplained(
+                f"the snapshot at seq {seq} shows that the broker did not send it twice: it counts no message that the "
+                "consumer does not hold"
+            )
+        if grown >= expected:
+            proof = f"the snapshot at seq {seq} proves it: the broker counts {count(grown, 'message')} too many"
+            because, unproven = f"{because}, and {proof}", None
+    return unproven or context.explained(because, "sent_by_two_replay_reads", exception="E17")
 
 
 def _contradiction(block: Records, skew_us: int) -> str:
@@ -119,9 +106,10 @@ def _contradiction(block: Records, skew_us: int) -> str:
     for former in np.unique(block.other_consumer):
         if (np.diff(block.other_seq[block.other_consumer == former]) < 0).any():
             return "the entries were sent in another order the second time"
-    published = block.since_ts[block.since_seq != UNKNOWN]
-    if published.size and published.max() > block.other_ts.min() + skew_us:
+    if (block.since_ts[block.since_seq != UNKNOWN] > block.other_ts.min() + skew_us).any():
         return "some of the entries that were sent again were published, or returned, after the first of them was sent"
+    if (block.ts_us - block.other_ts > READ_US).any():
+        return "more time passed between the two dispatches than a read takes"
     return ""
 
 
@@ -131,8 +119,6 @@ def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
     A read sends to several consumers, so duplicates of another consumer in between, `replayed`, show it too. Snapshots
     may still prove that it is F10.
     """
-    if block.size == 0:
-        return None
     between = (replayed.other_seq < block.seq.min()) & (replayed.seq > block.other_seq.max())
     if (between & (np.abs(replayed.ts_us - block.ts_us[0]) <= READ_US)).any():
         return None
@@ -145,80 +131,34 @@ def _first_read(block: Records, replayed: Records) -> FindingVerdict | None:
     return unexplained("a normal read sent it the first time, and only replay reads overlap")
 
 
-def _late_verdict(block: Records, unproven: FindingVerdict | None, context: FindingContext) -> FindingVerdict:
-    """The verdict on a block that was sent again after more time than a read takes.
+def _counted_twice(block: Ints, of_consumer: Ints, context: FindingContext) -> tuple[int, int, str] | None:
+    """What the snapshots around a block show; None: there are none near enough.
 
-    3.x and classic put the entries of a read back if their consumer has no permits, even if it holds them by then, and
-    read them again as soon as it has permits (contract 6.2, 6.6).
+    An entry that was acknowledged between its two dispatches, or that another consumer held before, is counted once.
+
+    Returns:
+        By how many messages the count of the consumer grew too much, by how many F10 lets it grow, and the later seq.
     """
-    if unproven is not None and unproven.severity == "violation":
-        return unproven
-    contradiction = "more time passed between the two dispatches than a read takes"
-    idle = bool((block.receiver_sent_ts[0] - block.other_ts <= READ_US).all())
-    permits_recorded = common_of(context.found.dispatcher.seen)["permits_known_by"] == BY_FLOWS
-    if context.drains or permits_recorded or not idle:
-        return unexplained(contradiction)
-    return not_provable(
-        f"{contradiction}, but the consumer was sent nothing in between, and no row shows whether it had permits: "
-        "without any, the second of two overlapping reads is repeated when it has some again"
-    )
-
-
-def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context: FindingContext) -> bool:
-    """Whether the snapshots before and after a block are near enough to attribute their difference to the block."""
-    times = context.found.findings.ts_us[block]
-    joined = context.joined(int(context.found.findings.consumer[block[0]]))
-    # The broker's count for a consumer starts at its join without a surplus.
-    since_us = before.ts_us if before is not None else joined.ts_us if joined is not None else None
-    near_before = since_us is not None and times[0] - since_us <= SNAPSHOT_NEAR_US
-    return near_before and after is not None and after.ts_us - times[-1] <= SNAPSHOT_NEAR_US
-
-
-def _overlap_verdict(
-    block: Ints, of_consumer: Ints, unproven: FindingVerdict | None, context: FindingContext
-) -> FindingVerdict:
-    """The verdict on a block with the signature of F10, which the snapshots around it may prove or refute.
-
-    `unproven` is the verdict if they do neither; None: the verdict is F10.
-
-    Between two exact snapshots the surplus grows only by the messages that the broker counted twice. An entry that was
-    acknowledged between its two dispatches, or went to two consumers, is never counted twice for one consumer.
-    """
-    findings = context.found.findings
-    # An entry that another consumer held before, because the hash moved, is counted once for this one.
-    same = findings.other_consumer[of_consumer] == findings.consumer[of_consumer]
-    held = of_consumer[same & (findings.acknowledged[of_consumer] == 0)]
-    first, last = findings.seq[block[0]], findings.seq[block[-1]]
-    if not context.bugs_with("sent_by_two_replay_reads"):
-        return UNEXPLAINED
-    consumer = int(findings.consumer[block[0]])
+    found, findings = chosen(context.found.findings, of_consumer), context.found.findings
+    held = of_consumer[(found.other_consumer == found.consumer) & (found.acknowledged == 0)]
+    first, last, consumer = findings.seq[block[0]], findings.seq[block[-1]], int(findings.consumer[block[0]])
     surpluses = [surplus for surplus in context.found.snapshots.surpluses if surplus.consumer == consumer]
     before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
     after = next((s for s in surpluses if s.seq_begin > last), None)
-    lowered = any(s is not None and s.messages < 0 for s in (before, after))
-    if lowered or not np.isin(block, held).any() or not _is_near(before, after, block, context):
-        # A count that other flaws made too low proves nothing.
-        after = None
-    because = (
-        "this is the signature of overlapping replay reads"
-        if block.size > 1
-        else "this is consistent with overlapping replay reads"
+    # The broker's count for a consumer starts at its join without a surplus.
+    since = before or context.joined(consumer)
+    counted = before.messages if before is not None else 0
+    near = (
+        after is not None
+        and since is not None
+        and findings.ts_us[block[0]] - since.ts_us <= SNAPSHOT_NEAR_US
+        and after.ts_us - findings.ts_us[block[-1]] <= SNAPSHOT_NEAR_US
     )
-    if after is not None:
-        snapshot_seq = context.names.seq(after.seq)
-        grown = after.messages - (before.messages if before is not None else 0)
-        since = before.seq_end if before is not None else UNKNOWN
-        seqs = findings.seq[held]
-        expected = int(np.count_nonzero((seqs > since) & (seqs <= after.seq_begin)))
-        if grown <= 0:
-            return unexplained(
-                f"the snapshot at seq {snapshot_seq} shows that the broker did not send it twice: it counts no message "
-                "that the consumer does not hold"
-            )
-        if grown >= expected:
-            because += (
-                f", and the snapshot at seq {snapshot_seq} proves it: the broker counts {count(grown, 'message')} too "
-                "many"
-            )
-            unproven = None
-    return unproven or context.known_bug(because, "sent_by_two_replay_reads", exception="E17") or UNEXPLAINED
+    # A count that other flaws made too low proves nothing.
+    if after is None or not near or min(counted, after.messages) < 0 or not np.isin(block, held).any():
+        return None
+    seqs = findings.seq[held]
+    expected = np.count_nonzero(
+        (seqs > (before.seq_end if before is not None else UNKNOWN)) & (seqs <= after.seq_begin)
+    )
+    return after.messages - counted, int(expected), context.names.seq(after.seq)

@@ -3,7 +3,7 @@
 Of what explains a finding and of its alibis the mildest decides.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,11 +15,13 @@ from dispatch_audit.pipeline.contract.rules import (
     NAME_OF,
     OVERTAKING,
     REDELIVERY_COUNT,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
     RULES,
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.rules.findings import NO_ALIBI, NOT_PERMITTED, Alibi, everything, joined
-from dispatch_audit.pipeline.replay.state.output import findings_at
+from dispatch_audit.pipeline.replay.state.output import KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Records, chosen
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
@@ -82,36 +84,40 @@ def _by_rule(rule: int, permitted: int, context: FindingContext) -> FindingVerdi
     return FindingVerdict("info", because=told.because) if told.informs else UNEXPLAINED
 
 
+def _miscounted(finding: KernelFinding, _: FindingContext) -> FindingVerdict:
+    return _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
+
+
+def _outside_of_ranges(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+    if finding.other_consumer != finding.consumer or finding.consumer == NOBODY:
+        return UNEXPLAINED
+    # Some versions route it so.
+    return context.explained("the hash lies between two ranges of this consumer", "gap_inside_one_consumer")
+
+
+# By rule what the rows around a finding explain of it; first deliveries and duplicates need those of others too.
+_EXPLAINS: Final[Mapping[int, Callable[[KernelFinding, FindingContext], FindingVerdict]]] = {
+    SINGLE_HOLDER: two_holders,
+    REDELIVERY_ORDER: overtaken,
+    REPLAY_OVERTAKEN: overtaken,
+    REDELIVERY_COUNT: _miscounted,
+    GAP_DELIVERY: _outside_of_ranges,
+}
+
+
 def _explained(context: FindingContext) -> list[FindingVerdict]:
     """What the rows around each finding explain of it."""
     findings = context.found.findings
     kinds = list(zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True))
     plain = {(rule, permitted): _by_rule(rule, permitted, context) for rule, permitted in set(kinds)}
     verdicts = [plain[kind] for kind in kinds]
-    overtaking = np.isin(findings.rule, OVERTAKING)
-    # By seq, because the cause of a dispatch may be that of an earlier one of its entry.
-    overtakings: dict[int, FindingVerdict] = {}
-    for at, finding in findings_at(findings, np.flatnonzero(overtaking)):
-        if finding.permitted == NOT_PERMITTED:
-            verdicts[at] = overtaken(finding, overtakings, context)
-        overtakings[finding.seq] = verdicts[at]
-    for at, verdict in (*duplicates(overtakings, context).items(), *_of_others(overtakings, context)):
+    unpermitted = findings.permitted == NOT_PERMITTED
+    for at, finding in findings_at(findings, np.flatnonzero(unpermitted & np.isin(findings.rule, [*_EXPLAINS]))):
+        verdicts[at] = _EXPLAINS[finding.rule](finding, context)
+    passing = np.flatnonzero(np.isin(findings.rule, OVERTAKING))
+    overtakings = {int(findings.seq[at]): verdicts[at] for at in passing}
+    for at, finding in findings_at(findings, np.flatnonzero(unpermitted & (findings.rule == FIRST_DELIVERY_ORDER))):
+        verdicts[at] = late_first(finding, overtakings, context)
+    for at, verdict in duplicates(context).items():
         verdicts[at] = verdict
     return verdicts
-
-
-def _of_others(
-    overtakings: Mapping[int, FindingVerdict], context: FindingContext
-) -> Iterator[tuple[int, FindingVerdict]]:
-    findings = context.found.findings
-    for at, finding in findings_at(findings, np.flatnonzero(findings.permitted == NOT_PERMITTED)):
-        if finding.rule == SINGLE_HOLDER:
-            yield at, two_holders(finding, context)
-        elif finding.rule == FIRST_DELIVERY_ORDER:
-            yield at, late_first(finding, overtakings, context)
-        elif finding.rule == REDELIVERY_COUNT:
-            yield at, _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
-        elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
-            # Some versions route it so.
-            because = "the hash lies between two ranges of this consumer"
-            yield at, context.known_bug(because, "gap_inside_one_consumer") or UNEXPLAINED

@@ -1,10 +1,12 @@
-"""Verdicts on `redelivery_order`, `replay_overtaken` and `first_delivery_order`: an entry passed an older one.
+"""Verdicts on `single_holder`, `redelivery_order`, `replay_overtaken` and `first_delivery_order`.
 
-Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied before (`replay.rules.alibis`).
+An entry passed an older one of its hash that was held, or waited. Exceptions that the marks of the entries show (E1,
+E2, E5, E6) are applied before (`replay.rules.alibis`).
 """
 
 from collections.abc import Mapping
 
+from dispatch_audit.pipeline.contract.known_bugs import Symptom
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
@@ -19,6 +21,9 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     unexplained,
 )
 
+# A reason as a clause, and the symptoms of the bugs that it shows; without any the finding is a violation.
+_Reason = tuple[str, tuple[Symptom, ...]]
+
 
 def two_holders(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict on an entry that was sent while `other_consumer` held another one of its hash, or had returned it.
@@ -28,71 +33,70 @@ def two_holders(finding: KernelFinding, context: FindingContext) -> FindingVerdi
     """
     if context.drains:
         return UNEXPLAINED
-    if context.misrouted(finding.seq) or context.misrouted(finding.other_seq):
+    if finding.seq in context.misrouted or finding.other_seq in context.misrouted:
         return unexplained("one of the two consumers did not own the hash, and no known flaw explains that")
     joined = context.joined(finding.consumer)
     # A change at the point of a row takes effect after it.
     if joined is not None and joined.seq >= finding.other_seq:
-        verdict = _to_a_newcomer(finding, joined, context)
+        because, symptoms = _to_a_newcomer(finding, joined, context)
     else:
-        verdict = _to_one_connected_before(finding, context)
-    if verdict.severity != "known_bug" or finding.other_marks & Mark.REDELIVERED == 0:
-        return verdict
-    # In a rolling restart the held entry was itself returned before, when a consumer left (#23307).
-    return verdict._replace(known_bugs=verdict.known_bugs + context.bugs_with("held_after_a_redelivery"))
+        because, symptoms = _to_one_connected_before(finding, context)
+    if symptoms and finding.other_marks & Mark.REDELIVERED:
+        # In a rolling restart the held entry was itself returned before, when a consumer left (#23307).
+        symptoms = (*symptoms, "held_after_a_redelivery")
+    return context.explained(because, *symptoms)
 
 
-def _to_a_newcomer(finding: KernelFinding, joined: TracePoint, context: FindingContext) -> FindingVerdict:
-    """The verdict if the receiver joined after the other consumer was sent its entry.
+def _to_a_newcomer(finding: KernelFinding, joined: TracePoint, context: FindingContext) -> _Reason:
+    """The reason if the receiver joined after the other consumer was sent its entry.
 
     The dispatcher may send the receiver entries up to the read position at its join (6.1).
     """
     entry = (finding.ledger, finding.entry)
-    read, published, reported = context.joins[finding.consumer]
+    read, published, reported = context.when_joining[finding.consumer]
     if reported is not None and entry >= reported:
-        return unexplained(
-            f"the entry is at or after the read position at the receiver's join, {reported[0]}:{reported[1]}, so the "
-            "dispatcher had to keep it back"
-        )
+        because = f"the entry is at or after the read position at the receiver's join, {reported[0]}:{reported[1]}"
+        return f"{because}, so the dispatcher had to keep it back", ()
     if read is not None and entry <= read:
         where = f"the entry was read before the receiver joined (entries up to {read[0]}:{read[1]} had been sent)"
-        if _left_behind_unseen(finding) and context.bugs_with("hidden_in_replay"):
+        later = (finding.other_ledger, finding.other_entry) > entry and finding.other_seq > finding.since_seq
+        # F11: what a leaver returned did not block its hash, so a later entry was sent.
+        if later and _was_left_behind(finding.marks) and context.bugs_with("hidden_in_replay"):
             because = f"{where} and returned when a consumer left, and later entries of the hash went to the other"
-            return context.known_bug(because, "waited_at_the_join", "hidden_in_replay") or UNEXPLAINED
-        return context.known_bug(f"{where} and waited", "waited_at_the_join") or UNEXPLAINED
+            return because, ("waited_at_the_join", "hidden_in_replay")
+        return f"{where} and waited", ("waited_at_the_join",)
     # Without a reported read position the time of publish decides: a later entry cannot have been read before the join.
     # For a returned entry `since_ts` is the time of its return, so its position decides.
     published_in_time = finding.since_seq == UNKNOWN or finding.since_ts <= joined.ts_us + context.skew_us
     if reported is not None or published_in_time or (published is not None and entry <= published):
         because = "the entry was read before the receiver joined, but no entry from there on had been sent"
-        return context.known_bug(because, "read_before_the_join") or UNEXPLAINED
-    return unexplained("the entry was published after the receiver joined, and recently joined consumers have to wait")
+        return because, ("read_before_the_join",)
+    return "the entry was published after the receiver joined, and recently joined consumers have to wait", ()
 
 
-def _left_behind_unseen(finding: KernelFinding) -> bool:
-    """Whether it is F11: the entry, which a leaver returned, did not block its hash, so a later one was sent."""
-    left_behind = finding.marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
-    later = (finding.other_ledger, finding.other_entry) > (finding.ledger, finding.entry)
-    return left_behind and later and finding.other_seq > finding.since_seq
-
-
-def _to_one_connected_before(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    """The verdict if the receiver was connected when the other consumer was sent its entry.
+def _to_one_connected_before(finding: KernelFinding, context: FindingContext) -> _Reason:
+    """The reason if the receiver was connected when the other consumer was sent its entry.
 
     A join moves hashes only to the newcomer, so a leave moved this one. But on a ring whose points consumers share, a
     join also moves hashes between the others (2.2).
     """
     if context.left_between(finding.other_seq, finding.seq, but_for=finding.other_consumer):
-        because = "a consumer left since then, and its hashes moved to the remaining consumers"
-        return context.known_bug(because, "moved_by_a_leave") or UNEXPLAINED
+        return "a consumer left since then, and its hashes moved to the remaining consumers", ("moved_by_a_leave",)
     shared = context.config.profile.ring_collision == "shared_by_modulo"
-    if not shared or context.config.selector(sticky=False) != "consistent_hashing":
-        return unexplained("no consumer left meanwhile, so no leave moved the hash to the receiver")
     joined = (stay.joined for stay in context.stays.values() if stay.joined is not None)
-    if any(finding.other_seq <= at.seq < finding.seq for at in joined):
+    if (
+        shared
+        and context.config.selector(sticky=False) == "consistent_hashing"
+        and any(finding.other_seq <= at.seq < finding.seq for at in joined)
+    ):
         because = "a consumer joined since then, which shares ring points with both, and hashes moved between them"
-        return context.known_bug(because, "moved_by_a_join") or UNEXPLAINED
-    return unexplained("no consumer left or joined meanwhile, so no change moved the hash to the receiver")
+        return because, ("moved_by_a_join",)
+    return "no consumer left meanwhile, so no leave moved the hash to the receiver", ()
+
+
+def _was_left_behind(marks: int) -> bool:
+    """Whether an entry waits because its consumer left."""
+    return marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
 
 
 def passes_a_leaver(finding: KernelFinding) -> bool:
@@ -100,36 +104,33 @@ def passes_a_leaver(finding: KernelFinding) -> bool:
     return finding.other_marks & Mark.WAITING == 0
 
 
-def overtaken(
-    finding: KernelFinding, overtakings: Mapping[int, FindingVerdict], context: FindingContext
-) -> FindingVerdict:
+def overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
     """The verdict on an entry that was sent while an older entry of its hash, `other`, waited.
 
     If a leaving consumer may still have held the older entry, the milder verdict applies (`passes_a_leaver`).
-    `overtakings` has, by seq, the verdict on every earlier dispatch that passed a waiting entry of its hash.
     """
-    rejoin, rewound = context.rejoin_before(finding.seq), None
-    if rejoin is not None and not context.misrouted(finding.seq):
-        rewound = sent_from_before(finding, finding.seq, finding.ts_us, context)
-        if rewound is None and finding.other_since_seq < rejoin.joined.seq:
-            # The older entry waits from before the rewind, so the rewound cursor may not have read it yet.
-            rewound = still_from_before(finding, finding.sent_before_seq, overtakings, context)
-    if rewound is not None:
+    if finding.seq in context.misrouted:
+        verdict = unexplained("the receiver did not own the hash")
+    elif rewound := sent_from_before(finding, finding.seq, finding.ts_us, context):
         return rewound
-    verdict = _overtaken(finding, context)
+    else:
+        verdict = _overtaken(finding, context)
     return milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
 
 
 def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    if context.misrouted(finding.seq):
-        return unexplained("the receiver did not own the hash")
-    left_behind = finding.other_marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
+    left_behind = _was_left_behind(finding.other_marks)
     # Checked before E7, which is rarer: under the classic dispatcher every leave causes this (contract 6.5).
     hidden = _hidden(finding, left_behind, context.skew_us)
-    known = context.known_bug(hidden, "hidden_in_replay") if hidden else None
+    if hidden and context.bugs_with("hidden_in_replay"):
+        return context.explained(hidden, "hidden_in_replay")
     if left_behind:
-        return known or _replay_in_flight(finding, context) or two_holders(finding, context)
-    return known or _unblocked_amid_a_read(finding, context) or UNEXPLAINED
+        return _replay_in_flight(finding, context) or two_holders(finding, context)
+    # Both waited, and draining ended at most one read before (contract 4.11).
+    if context.drained_before(finding, max(finding.since_seq, finding.other_since_seq)):
+        because = "the hash had just stopped draining, and the older entry had been put back to replay before that"
+        return context.explained(because, "unblocked_amid_a_read", exception="E8")
+    return UNEXPLAINED
 
 
 def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: FindingContext) -> FindingVerdict | None:
@@ -150,24 +151,7 @@ def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: Find
         f"at seq {context.names.seq(joined.seq)} a consumer joined after the last one had left, and a "
         "read from before that may have had the entry, which the rewound cursor reads again"
     )
-    return context.known_bug(because, "read_before_the_rewind", exception="E3")
-
-
-def still_from_before(
-    finding: KernelFinding, sent_seq: int, overtakings: Mapping[int, FindingVerdict], context: FindingContext
-) -> FindingVerdict | None:
-    """The verdict under F12 on an earlier dispatch of the entry, if it explains the dispatch of the finding too.
-
-    A consumer that returns the entry puts it into replay, which sends it again at once. The rewound cursor reads older
-    entries, and this one again, only later.
-
-    Returns:
-        None: the earlier dispatch was not under F12, or the cursor was rewound again since then.
-    """
-    before, bugs = overtakings.get(sent_seq), context.bugs_with("read_before_the_rewind")
-    if before is None or set(before.known_bugs).isdisjoint(bugs):
-        return None
-    return before if context.rejoin_before(finding.seq) == context.rejoin_before(sent_seq) else None
+    return context.explained(because, "read_before_the_rewind", exception="E3")
 
 
 def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
@@ -234,18 +218,13 @@ def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
     return ""
 
 
-def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
-    """The verdict that it is #23870 (contract 4.11): both waited, and draining ended at most one read before."""
-    if not context.drained_before(finding, max(finding.since_seq, finding.other_since_seq)):
-        return None
-    because = "the hash had just stopped draining, and the older entry had been put back to replay before that"
-    return context.known_bug(because, "unblocked_amid_a_read", exception="E8")
-
-
 def late_first(
     finding: KernelFinding, overtakings: Mapping[int, FindingVerdict], context: FindingContext
 ) -> FindingVerdict:
-    """The verdict on a first delivery after that of a later entry: the verdict on the overtaking, if there was one."""
+    """The verdict on a first delivery after that of a later entry: the verdict on the overtaking, if there was one.
+
+    `overtakings` has, by seq, the verdict on every dispatch that passed a waiting entry of its hash.
+    """
     if finding.marks & Mark.UNPUBLISHED != 0 and "E2" in context.exceptions:
         return not_provable("its publish is not in the trace, so it may have been delayed (E2)")
     overtaking = overtakings.get(finding.other_seq)

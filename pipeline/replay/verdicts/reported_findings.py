@@ -82,7 +82,7 @@ def _mismatch_verdict(mismatch: Mismatch, context: FindingContext) -> FindingVer
     if because:
         return not_provable(because)
     if of_draining and mismatch.missing and not mismatch.surplus:
-        return context.known_bug("", "reported_as_draining_still") or UNEXPLAINED
+        return context.explained("", "reported_as_draining_still")
     return UNEXPLAINED
 
 

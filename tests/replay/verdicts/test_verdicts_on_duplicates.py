@@ -67,44 +67,6 @@ def test_reads_of_one_entry_each_come_in_any_order(read_batch: int, severity: st
     assert severities(overlapping((1, 0), read_batch=read_batch)) == [severity] * 2
 
 
-def _repeated_late(version: str, permits: int | None = None, another_us: int | None = None) -> str:
-    """The severity of an entry that is sent again after more than a second; perhaps others are sent in between."""
-    log = Log()
-    log.join(1)
-    if permits is not None:
-        log.flow(1, permits)
-    log.publish(0, HIGH)
-    log.dispatch(1, 0, HIGH)
-    log.redeliver(1, 0)
-    log.dispatch(1, 0, HIGH, count=1)
-    if another_us is not None:
-        log.now_us += another_us
-        log.publish(1, HIGH)
-        log.dispatch(1, 1, HIGH)
-    log.now_us += 1_100_000
-    log.ack(1, 0)
-    again = log.dispatch(1, 0, HIGH, count=1)
-    log.now_us += 2_000_000
-    log.publish(9, HIGH)
-    return replayed(log.rows, version=version).verdicts["early_duplicate", again].severity
-
-
-@pytest.mark.parametrize(
-    ("version", "permits", "another_us", "severity"),
-    [
-        ("3.0.7", None, None, "not_provable"),
-        ("3.0.7", None, 900_000, "not_provable"),
-        ("3.0.7", None, 1_100_000, "violation"),  # it had permits long after the entry was sent
-        ("3.0.7", 1_000, None, "violation"),
-        ("4.0.8", None, None, "violation"),
-    ],
-)
-def test_the_second_read_of_3_x_may_wait_for_permits_that_no_row_shows(
-    version: str, permits: int | None, another_us: int | None, severity: str
-) -> None:
-    assert _repeated_late(version, permits, another_us) == severity
-
-
 def test_the_second_read_sends_the_same_count() -> None:
     assert severities(overlapping(count=1)) == ["violation", "violation"]
 
