@@ -8,7 +8,7 @@ Source: contract 2.4, 3.9 to 3.12, 6.5 and 6.6.
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Final, Literal, get_args
@@ -155,15 +155,10 @@ def labels_in(column: str) -> list[str]:
     return [found.strip() for found in _LABEL.findall(column)]
 
 
-def titles(bugs: Sequence[str], named: Callable[[str], str] = str) -> tuple[str, ...]:
-    """The bugs as clauses, in their order.
-
-    Args:
-        bugs: ids.
-        named: turns an id into the name that the clause uses.
-    """
+def titles(bugs: Sequence[str]) -> tuple[str, ...]:
+    """The bugs, by their ids, as clauses, in their order."""
     entries = (catalogue()[bug] for bug in bugs)
-    return tuple(f"known bug {named(bug.id)}: {bug.title.removesuffix('.')}" for bug in entries)
+    return tuple(f"known bug {bug.id}: {bug.title.removesuffix('.')}" for bug in entries)
 
 
 def remedy(bugs: Sequence[str], release: Release) -> str:

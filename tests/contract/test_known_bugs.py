@@ -107,7 +107,6 @@ def test_flaws_in_words_have_each_remedy_once() -> None:
     first, second = catalogue()["F3"], catalogue()["F4"]
     assert first.remedy == second.remedy
     assert titles(["F3", "F4"]) == (f"known bug F3: {first.title[:-1]}", f"known bug F4: {second.title[:-1]}")
-    assert titles(["F3"], label) == (f"known bug F3 (#23315): {first.title[:-1]}",)
     assert remedy(["F3", "F4"], Release("3.3.2")) == second.remedy
     assert (titles([]), remedy([], Release("3.3.2"))) == ((), "")
 

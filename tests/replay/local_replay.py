@@ -464,18 +464,18 @@ class Replay:
         return [
             PassedOver(
                 o.hash,
-                self._number(o.owner),
+                self._number(o.consumer),
                 o.span.from_seq,
                 o.span.to_seq,
                 ENDINGS[o.span.ended_by],
                 o.entries,
-                o.head,
-                o.passed,
-                self._number(o.drained_from),
-                o.registered,
-                tuple(move.at.seq for move in o.moves),
+                o.roots[0],
+                o.detail["passed"],
+                self._number(o.blocking),
+                o.detail["registered"],
+                tuple(move.at.seq for move in o.detail["moves"]),
             )
-            for o in self.replayed.monitor.starved.kept
+            for o in self.replayed.monitor.passed_over
         ]
 
     @property

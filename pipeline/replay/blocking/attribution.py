@@ -70,9 +70,11 @@ class Waiters(NamedTuple):
 
 @checkpointed("stall_kind")
 class StallKind(NamedTuple):
-    """The facts that decide the verdict on a stall without a cause.
+    """The facts that decide the verdict on a stall without a cause, or on a hash that was passed over.
 
     Attributes:
+        scope: of the wait.
+        cause: of the wait.
         permits_known: whether rows or snapshots show the permits of consumers; else a lack of them may be why.
         symptom: what the rows show of a known bug, see `stalls.symptoms`; empty: nothing.
         healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
@@ -80,6 +82,8 @@ class StallKind(NamedTuple):
         unknown: whether it rests on a setting of which nothing is known.
     """
 
+    scope: str
+    cause: str
     permits_known: bool
     symptom: str
     healed: bool
@@ -122,21 +126,29 @@ class Blocked(NamedTuple):
 
     @property
     def is_finding(self) -> bool:
-        """Whether it breaks rule `stalled`: a stall without a cause."""
-        return self.scope == "subscription" and self.cause == Cause.UNEXPLAINED.word
+        """Whether it breaks a rule: a stall without a cause, or a hash that was passed over."""
+        return self.is_passed_over or self.cause == Cause.UNEXPLAINED.word
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether it is a hash that could be served while later entries were sent; `blocking` is who it drained from.
+
+        Its cause is DRAINING_STUCK if it had drained before. Other waits of hashes have no such causes.
+        """
+        return self.scope == "hash" and self.cause in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word)
 
     @property
     def kind(self) -> StallKind:
-        """The facts that decide the verdict on a stall without a cause."""
+        """The facts that decide the verdict on a finding."""
         detail = self.detail
         healed = detail["went_on"] or self.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
-        permits_known = detail["with_permits"] is not None
-        return StallKind(permits_known, detail["symptom"], healed, detail["doubt"], bool(detail["unknown"]))
+        facts = detail["with_permits"] is not None, detail["symptom"], healed, detail["doubt"], bool(detail["unknown"])
+        return StallKind(self.scope, self.cause, *facts)
 
     @property
-    def standstill(self) -> tuple[Position | None, int]:
-        """The oldest entry that could be sent in a stall without a cause, and the row since which it waits."""
-        return next(iter(self.roots), None), self.detail["oldest_since_seq"]
+    def standstill(self) -> tuple[int, Position | None, int]:
+        """What the waits of one standstill share: the hash, the oldest entry that could be sent, since which row."""
+        return self.hash, next(iter(self.roots), None), self.detail["oldest_since_seq"]
 
 
 def waiters(state: Seen, *, delayed: bool = False) -> Waiters:

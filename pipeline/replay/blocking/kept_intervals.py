@@ -2,15 +2,13 @@
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 
 
 @checkpointed("kept_intervals")
@@ -20,18 +18,18 @@ class KeptIntervals:
 
     Attributes:
         left_out: the number of intervals that were not kept, by scope and cause.
-        stalls_beyond: the standstills of which none is kept, by the facts that decide their verdict.
+        findings_beyond: the standstills of which none is kept, by the facts that decide their verdict.
         open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
     """
 
     _kept_max: int
     left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
-    stalls_beyond: Counter[StallKind] = field(default_factory=Counter)
+    findings_beyond: Counter[StallKind] = field(default_factory=Counter)
     open_until: TracePoint | None = None
     _heaps: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    _beyond_last: tuple[Position | None, int] = (None, UNKNOWN)  # the standstill that was counted last
+    _beyond_last: Hashable = None  # the standstill that was counted last
     _noted: int = 0
     _since_seq: int = -1
 
@@ -55,14 +53,14 @@ class KeptIntervals:
     def disregard(self, before_seq: int) -> None:
         """Drops everything so far, and intervals that began before this row, because rows before it are unknown."""
         self.left_out.clear()
-        self.stalls_beyond.clear()
+        self.findings_beyond.clear()
         self._heaps.clear()
         self._since_seq = before_seq
 
     def forget(self, reported_seq: int) -> None:
         """Drops intervals up to the row `reported_seq`, and the counts."""
         self.left_out.clear()
-        self.stalls_beyond.clear()
+        self.findings_beyond.clear()
         for kind, heap in self._heaps.items():
             self._heaps[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > reported_seq]
             heapq.heapify(self._heaps[kind])
@@ -104,9 +102,9 @@ class KeptIntervals:
             heapq.heappush(heap, ranked)
             return
         left_out = heapq.heappushpop(heap, ranked)[2]
-        self.left_out[left_out.scope, left_out.cause] += 1
+        self.left_out[left_out.scope, left_out.cause] += not left_out.is_passed_over
         if left_out.is_finding and not self.is_found_later(left_out.span):
             standstill = left_out.standstill
             if standstill != self._beyond_last and all(kept.standstill != standstill for _, _, kept in heap):
-                self.stalls_beyond[left_out.kind] += 1
+                self.findings_beyond[left_out.kind] += 1
                 self._beyond_last = standstill

@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
 from dispatch_audit.pipeline.replay.blocking.starvation import STARVED
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import OwnershipMoves, StarvedHash, StarvedHashes
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import OwnershipMoves
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
@@ -62,7 +62,6 @@ class BlockingMonitor:
         limits: the limits of the broker.
         in_force: the settings at the point up to which rows were replayed.
         samples: the samples of the capacity, in order.
-        starved: the starved hashes.
         intervals: the kept intervals, without the stalls that are not settled.
         stalls: the stalls that later dispatches may explain.
         moves: the moves of hashes that are in use.
@@ -76,7 +75,6 @@ class BlockingMonitor:
     skew_us: InitVar[int]
     _sampled: bool = False  # rows have some of the hashes only
     samples: list[Sample] = field(default_factory=list)
-    starved: StarvedHashes = field(init=False)
     intervals: KeptIntervals = field(init=False)
     stalls: UnsettledStalls = field(init=False)
     moves: OwnershipMoves = field(default_factory=OwnershipMoves)
@@ -87,7 +85,6 @@ class BlockingMonitor:
     _pauses: bool = field(init=False)
 
     def __post_init__(self, skew_us: int) -> None:
-        self.starved = StarvedHashes(self._thresholds.intervals_max)
         self.intervals = KeptIntervals(self._thresholds.intervals_max)
         self.stalls = UnsettledStalls(self.in_force, self.intervals)
         self.recent = RecentlyJoined(self.intervals, self._thresholds.as_pip_282)
@@ -95,9 +92,14 @@ class BlockingMonitor:
         self._pauses = self.in_force.is_on(_PAUSES)
 
     @property
+    def passed_over(self) -> list[Blocked]:
+        """The hashes that could be served and were not."""
+        return [wait for wait in self.intervals.all() if wait.is_passed_over]
+
+    @property
     def blocked(self) -> list[Blocked]:
         """The intervals, in the order of their beginnings; of a sample those of hashes."""
-        kept = self.intervals.all() + self.stalls.waiting
+        kept = [wait for wait in self.intervals.all() if not wait.is_passed_over] + self.stalls.waiting
         if self._sampled:
             # What a consumer or all of them wait for depends on entries of other hashes.
             kept = [interval for interval in kept if interval.scope == "hash"]
@@ -116,7 +118,6 @@ class BlockingMonitor:
     def disregard(self, before_seq: int) -> None:
         """Drops everything so far, and intervals that began before this row, because rows before it are unknown."""
         self.samples.clear()
-        self.starved.clear()
         self.stalls.waiting.clear()
         self.intervals.disregard(before_seq)
 
@@ -132,7 +133,6 @@ class BlockingMonitor:
         self.samples = self.samples[-1:]
         self.intervals.forget(reported_seq)
         self.stalls.forget(reported_seq, recent_us)
-        self.starved.forget(reported_seq)
 
     def stopped(self, state: SeenByBlocking, out: Output, at: TracePoint, named: Position) -> None:
         """Notes why the kernel has stopped in front of the row `at`, which names an entry, and clears the reason."""
@@ -231,12 +231,28 @@ class BlockingMonitor:
         nobody_us = self.stalls.nobody_passed_us(interval.from_ts, row.passed_ts)
         passed_over_us = row.passed_ts - max(could_be_sent_us) - nobody_us
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
-            moves = self.moves.of(row.hash)
-            limit = UNACKED_PER_CONSUMER
-            open_limit = (limit,) if row.holds and not is_certain(state, self.in_force, limit) else ()
-            unknown = open_limit if is_unknown(state, self.in_force, limit) else ()
-            origin = (row.passed_ts, row.passed_by, row.drained_from, row.registered, moves, open_limit, unknown)
-            self.starved.add(StarvedHash(row.hash, row.consumer, interval, row.waiting, head, passed, *origin))
+            limit, in_force = UNACKED_PER_CONSUMER, self.in_force
+            open_limit = [limit] if row.holds and not is_certain(state, in_force, limit) else []
+            detail = {
+                "passed": passed,
+                "passed_ts": row.passed_ts,
+                "passed_by": row.passed_by,
+                "registered": row.registered,
+                "moves": self.moves.of(row.hash),
+                "rests_on": open_limit,
+                "unknown": open_limit if is_unknown(state, in_force, limit) else [],
+                "symptom": "counted_as_draining_again" if row.registered > 1 else "head_of_replay",
+                # It is sent when its turn comes, and nothing else explains it.
+                "went_on": True,
+                "with_permits": 1,
+                "doubt": "",
+                "oldest_since_seq": UNKNOWN,
+            }
+            drained = row.drained_from != NOBODY and not self.recent.applies
+            cause = Cause.DRAINING_STUCK if drained else Cause.UNEXPLAINED
+            cost = row.waiting, row.waiting * (interval.to_ts - interval.from_ts), (head,)
+            wait = Blocked("hash", cause.word, row.hash, row.consumer, row.drained_from, interval, *cost, detail)
+            self.intervals.keep(wait)
 
     def _is_unwritable(self, state: Seen, consumer: int, interval: Interval) -> bool:
         """Whether the broker may have sent a consumer nothing because its connection took nothing."""

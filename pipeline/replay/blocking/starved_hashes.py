@@ -1,11 +1,6 @@
-"""Hashes that could be served and were not, while their owners or others were sent later entries (V10, V11).
+"""Hashes that could be served and were not: how they had moved, and whether they had drained (V10, V11)."""
 
-With a stuck broker all hashes may starve, again and again. A limited number is kept; the rest is counted by the facts
-that decide its verdict, so that it gets the severity that it would have with its evidence.
-"""
-
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import deque
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,9 +9,8 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import Seen, owner_of
@@ -122,94 +116,3 @@ def are_found(state: Seen, waiting: Waiters, longest_us: int, sent: tuple[int, i
         to = state.hashes.view(np.ndarray)["owner"][hash_at]
         found |= np.isin(waiting.owner, to) & are_before(state, waiting.slot, sent)
     return bool(np.isin(waiting.hash, waiting.hash[found]).all())
-
-
-@checkpointed("starvation_kind")
-class StarvationKind(NamedTuple):
-    """The facts that decide the verdict on a starved hash.
-
-    Attributes:
-        drained: whether the hash drained from another consumer before.
-        counted_again: whether its pending entries were counted as draining more than once there (contract 3.9).
-    """
-
-    drained: bool
-    counted_again: bool
-
-
-@checkpointed("starved_hash")
-class StarvedHash(NamedTuple):
-    """A hash that could be served and was not, while its owner or another consumer was sent later entries.
-
-    Attributes:
-        hash: the sticky hash.
-        owner: the index of its owner.
-        span: the interval in which it was starved.
-        entries: the number of entries that waited at the end.
-        head: the position of the first of them.
-        passed: the position of the later entry that was sent last, at `passed_ts`, to `passed_by`.
-        passed_by: the index of the owner; of another consumer if the owner was sent nothing.
-        drained_from: the index of the consumer from which it drained before; NOBODY: it never drained.
-        registered: how often its pending entries were counted as draining there.
-        moves: the moves of the hash while entries of it were held.
-        rests_on: the settings that no row says and that might explain it.
-        unknown: those of them of which nothing may be assumed.
-    """
-
-    hash: int
-    owner: int
-    span: Interval
-    entries: int
-    head: tuple[int, int]
-    passed: tuple[int, int]
-    passed_ts: int
-    passed_by: int
-    drained_from: int
-    registered: int
-    moves: tuple[OwnershipMove, ...]
-    rests_on: tuple[str, ...]
-    unknown: tuple[str, ...]
-
-    @property
-    def kind(self) -> StarvationKind:
-        """The facts that decide the verdict."""
-        return StarvationKind(self.drained_from != NOBODY, self.registered > 1)
-
-
-@checkpointed("starved_hashes")
-@dataclass(eq=False, slots=True)
-class StarvedHashes:
-    """The starved hashes, up to a limit.
-
-    Attributes:
-        beyond: the number of those beyond the limit, by kind.
-    """
-
-    _kept_max: int
-    beyond: Counter[StarvationKind] = field(default_factory=Counter)
-    _kept: dict[tuple[int, Position, int], StarvedHash] = field(default_factory=dict)  # by hash, head and end
-
-    @property
-    def kept(self) -> list[StarvedHash]:
-        """The starved hashes up to the limit."""
-        return [*self._kept.values()]
-
-    def add(self, found: StarvedHash) -> None:
-        """Adds a starved hash; one that continues under another owner replaces its beginning."""
-        begun = self._kept.pop((found.hash, found.head, found.span.from_ts), None)
-        if begun is not None:
-            found = found._replace(span=found.span._replace(from_seq=begun.span.from_seq, from_ts=begun.span.from_ts))
-        if len(self._kept) < self._kept_max:
-            self._kept[found.hash, found.head, found.span.to_ts] = found
-        else:
-            self.beyond[found.kind] += 1
-
-    def clear(self) -> None:
-        """Drops everything, the counts included."""
-        self._kept.clear()
-        self.beyond.clear()
-
-    def forget(self, reported_seq: int) -> None:
-        """Drops what ended up to the row `reported_seq`, and the counts."""
-        self._kept = {key: found for key, found in self._kept.items() if found.span.to_seq > reported_seq}
-        self.beyond.clear()

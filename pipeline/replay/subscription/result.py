@@ -6,7 +6,6 @@ import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
 from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
@@ -108,9 +107,9 @@ class ReplayResult:
         ]
 
     @property
-    def reported_starved(self) -> list[StarvedHash]:
+    def reported_passed_over(self) -> list[Blocked]:
         """The hashes that could be served and were not."""
-        return [starved for starved in self.monitor.starved.kept if starved.span.to_seq <= self.report_range.until.seq]
+        return [wait for wait in self.monitor.passed_over if wait.span.to_seq <= self.report_range.until.seq]
 
     @property
     def reported_mismatches(self) -> list[Mismatch]:

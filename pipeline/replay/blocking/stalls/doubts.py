@@ -224,9 +224,10 @@ def _held_by(situation: Situation) -> dict[str, Mask]:
     # Where rows are missing, the last dispatch may be.
     last_us = int(common_of(situation.state)["last_dispatch"]["ts_us"]) or situation.interval.from_ts
     may_pay = situation.interval.to_ts - last_us <= HORIZON_US
+    contradicted = _is_contradicted(situation.state, UNACKED_PER_CONSUMER)
     return {
         # What is for consumers that are blocked also fills replay, so that others get nothing either.
-        UNACKED_PER_CONSUMER: holds[free.owner] | (holds.any() & _is_contradicted(situation.state, UNACKED_PER_CONSUMER)),
+        UNACKED_PER_CONSUMER: holds[free.owner] | (contradicted and holds.any()),
         UNACKED_PER_SUBSCRIPTION: situation.unread & (anything and not reads_on),
         LOOK_AHEAD: situation.unread & fills,
         DISPATCH_RATES: np.full(free.slot.size, may_pay),

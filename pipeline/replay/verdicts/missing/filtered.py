@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import OVERTAKING, REDELIVERY_COUNT
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.findings import NOT_PERMITTED, Alibi, Mask, everything
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
@@ -70,17 +70,17 @@ def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
     return _PUT_OFF if oldest in _put_off(context) else ""
 
 
-def doubt_of_hash(context: FindingContext, starved: StarvedHash) -> str:
+def doubt_of_hash(context: FindingContext, wait: Blocked) -> str:
     """The same for the entries of one hash."""
-    doubt, is_open = doubt_of_filters(context, starved.head), starved.span.ended_by == STILL_OPEN
+    doubt, is_open = doubt_of_filters(context, wait.roots[0]), wait.span.ended_by == STILL_OPEN
     if doubt or not is_open:
         return doubt
     traffic, said = context.found.dispatcher.traffic, context.found.loop.in_force.of(ENTRY_FILTERS).value is not None
     counts, error = traffic.hashes.counts(), traffic.keys.error_max
     # Where its owner is not sent several hashes, and nothing else or one of them before, no filter is the reason.
-    others = {other.hash for other in context.found.reported_starved if other.owner == starved.owner}
-    sent = others & set(counts.group.tolist()) or (len(others) > 1 and starved.passed_by != starved.owner)
-    shown = sent or _stays_in_front(context, starved.head, starved.span.from_ts)
+    others = {other.hash for other in context.found.reported_passed_over if other.consumer == wait.consumer}
+    sent = others & set(counts.group.tolist()) or (len(others) > 1 and wait.detail["passed_by"] != wait.consumer)
+    shown = sent or _stays_in_front(context, wait.roots[0], wait.span.from_ts)
     return "" if said or error or shown else _NONE_SENT
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dispatch_audit.pipeline.contract.known_bugs import label, titles
+from dispatch_audit.pipeline.contract.known_bugs import titles
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -25,7 +25,7 @@ from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, not_provable
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, not_provable
 from dispatch_audit.pipeline.utc import moment
 
 PENDING_ACKS: Final = "PendingAckHandleImpl"
@@ -100,19 +100,21 @@ def cut_off(context: FindingContext, stalls: Sequence[Blocked]) -> list[JudgedFi
     marks, last = _settling(found), found.membership.released
     acks = count(marks.size, "acknowledgement")
     sent = count(found.unseen.dispatches_without_end, "dispatch", "dispatches")
+    waited = entries(int(common_of(found.dispatcher.seen)["waiting"]))
     why = ["a broker that hangs leaves such a log, and so does one that is killed: what came later is not known"]
     if (marks & Mark.IN_TRANSACTION).any():
         bugs = context.bugs_with("deadlocked_with_pending_acks")
-        why += [f"{title}; that leaves such a log too" for title in titles(bugs, label)]
-    text = FindingText(
-        what=f"the log ends at {moment(last.ts_us)}, after which it is not known whether anything was sent",
+        why += [f"{title}; that leaves such a log too" for title in titles(bugs)]
+    finding = context.finding(
+        last,
+        f"the log ends at {moment(last.ts_us)}, after which it is not known whether anything was sent",
+        not_provable("; ".join(why)),
+        [f"seq {context.names.seq(last.seq)}: the last row"],
         contrast="although",
-        against=f"{entries(int(common_of(found.dispatcher.seen)['waiting']))} waited, and {acks} and {sent} had begun",
-        why=tuple(why),
+        against=f"{waited} waited, and {acks} and {sent} had begun",
         remedy="See whether the broker still ran, and what its threads waited for (jstack).",
     )
-    row = f"seq {context.names.seq(last.seq)}: the last row"
-    return [JudgedFinding(severity="not_provable", seq=last.seq, ts_us=last.ts_us, explanation=text, evidence=[row])]
+    return [finding]
 
 
 def _settling(found: ReplayResult) -> Any:

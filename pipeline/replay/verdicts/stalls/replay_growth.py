@@ -6,13 +6,12 @@ Without a look-ahead limit the broker reads on for the other consumers and puts 
 from collections.abc import Sequence
 from typing import Final
 
-from dispatch_audit.pipeline.contract.known_bugs import label, remedy, titles
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of
 
 # A short slow moment may put a few small reads of one consumer's entries into replay, but not so many full reads.
@@ -71,26 +70,17 @@ def _whole_waits(waits: Sequence[Blocked], began: Sequence[TracePoint], report_m
 def _growth(wait: Blocked, bugs: tuple[str, ...], context: FindingContext) -> JudgedFinding:
     interval, names, in_replay = wait.span, context.names, wait.detail["in_replay"]
     seconds = (interval.to_ts - interval.from_ts) / 1e6
-    return JudgedFinding(
-        severity="known_bug",
-        seq=interval.to_seq,
-        ts_us=interval.to_ts,
-        explanation=FindingText(
-            what=(
-                f"while {names.spoken(wait.consumer)} could be sent nothing for {seconds:.3f} s ({wait.cause}), the "
-                f"broker read on and put {entries(in_replay)} for it into replay, which nothing limits"
-            ),
-            why=titles(bugs, label),
-            remedy=remedy(bugs, context.release),
-        ),
-        evidence=[
+    return context.finding(
+        TracePoint(interval.to_seq, interval.to_ts),
+        f"while {names.spoken(wait.consumer)} could be sent nothing for {seconds:.3f} s ({wait.cause}), the broker "
+        f"read on and put {entries(in_replay)} for it into replay, which nothing limits",
+        FindingVerdict("known_bug", known_bugs=bugs),
+        [
             f"seq {names.seq(interval.from_seq)}: {names.spoken(wait.consumer)} can be sent nothing from here on",
             f"seq {names.seq(interval.to_seq)}: {entries(in_replay)} that were read meanwhile wait in replay for it",
         ],
         ledger_id=wait.roots[0][0] if wait.roots else None,
         entry_id=wait.roots[0][1] if wait.roots else None,
-        consumer=names.number(wait.consumer),
-        consumer_name=names.name(wait.consumer),
-        known_bugs=bugs,
+        consumer=wait.consumer,
         detail={"in_replay": in_replay, "cause": wait.cause, "seconds": seconds},
     )

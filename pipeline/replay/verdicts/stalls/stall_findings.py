@@ -1,153 +1,174 @@
 """Findings of `draining_stuck` and `stalled`: entries that could be sent and were not (V10, V11).
 
-A starved hash is a finding if no other consumer held it and, while its entries waited for long, its owner was sent
-later ones: so the owner had permits, and the broker had read past the waiting entries. If the owner was sent nothing at
-all, flow rows have to show that it had permits, and other consumers have to be sent later entries. If no consumer is
-sent anything, the whole stall is the finding and not each hash, unless the trace explains the stall.
+A hash was passed over if no other consumer held it and, while its entries waited for long, its owner was sent later
+ones: so the owner had permits, and the broker had read past the waiting entries. If the owner was sent nothing at all,
+flow rows have to show that it had permits, and other consumers have to be sent later entries. If no consumer is sent
+anything, the whole standstill is the finding and not each hash, unless the trace explains it. If no row shows permits,
+the consumers may have had none, and a standstill is not provable.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
-from dispatch_audit.pipeline.contract.known_bugs import label, remedy, titles
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
-from dispatch_audit.pipeline.plural import entries
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
-from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS
+from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import BUGS_OF, NO_READ_PENDING
+from dispatch_audit.pipeline.replay.durations import FAILED_READ_US
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, severities
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_waits
 from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
-from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_hash
-from dispatch_audit.pipeline.replay.verdicts.naming import position
-from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import cut_off, hung
+from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters, doubt_of_hash
+from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import bugs_of, cut_off, hang_in, hung, spoken
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
-from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stalls, stalls_beyond
-from dispatch_audit.pipeline.utc import moment
+from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import Standstill, standstills
+from dispatch_audit.pipeline.replay.verdicts.stalls.wording import of_hash, of_subscription
 
 
 def stuck_findings(context: FindingContext) -> list[RuleFindings]:
-    """The starved hashes and unexplained stalls, by rule, the longest first."""
-    found = context.found
+    """The hashes that were passed over and the unexplained standstills, by rule, the longest first."""
+    stalls, passed_over = context.reported_stalls, context.found.reported_passed_over
+    proven = ((wait, wait.kind.provable and not _doubt(wait, context)) for wait in (*passed_over, *stalls))
+    found = sorted(standstills(proven), key=_by_cost)
+    of_all = growths(context) + cut_off(context, stalls) + hung(context, [*stalls, *context.reported_waits])
     checks: dict[RuleName, int] = {
-        "draining_stuck": found.drained,
-        "stalled": int(found.dispatcher.checked[DISPATCHES]),
+        "draining_stuck": context.found.drained,
+        "stalled": int(context.found.dispatcher.checked[DISPATCHES]),
     }
-    starved = sorted(found.reported_starved, key=_by_cost)
     by_rule = []
     for rule, checked in checks.items():
-        findings = [_of_hash(s, context) for s in starved if _rule(s.kind, context) == rule]
-        if rule == "stalled":
-            findings += stalls(context) + growths(context) + cut_off(context, context.reported_stalls)
-            findings += hung(context, [*context.reported_stalls, *context.reported_waits])
+        findings = [_finding(standstill, context) for standstill in found if _rule(standstill.longest.kind) == rule]
+        findings += of_all if rule == "stalled" else []
         by_rule.append(RuleFindings(rule, checked, severities(findings) + _beyond(rule, context), findings))
     return by_rule
 
 
-def _doubt(starved: StarvedHash, context: FindingContext) -> str:
-    """Why a starved hash is not provable, as a clause; empty: it is provable."""
-    undecided = context.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
-    if undecided is not None:
-        return undecided.because
-    doubt = (
-        doubt_of_hash(context, starved) or doubt_of_waits(context, starved.span.to_seq) or is_not_known(starved.unknown)
-    )
-    return doubt or unknown(starved.rests_on, context)
+def _by_cost(standstill: Standstill) -> tuple[bool, int, int]:
+    of = standstill.longest
+    return not of.is_passed_over, -standstill.idle_us * of.entries, standstill.span.from_seq
+
+
+def _rule(kind: StallKind) -> RuleName:
+    return "draining_stuck" if kind.cause == Cause.DRAINING_STUCK.word else "stalled"
 
 
 def _beyond(rule: RuleName, context: FindingContext) -> Counter[Severity]:
     """The severities of the findings beyond `blocking.intervals_max`, which were only counted."""
     counts: Counter[Severity] = Counter()
-    for kind, number in context.found.monitor.starved.beyond.items():
-        if _rule(kind, context) == rule:
-            counts[_severity(_bugs(kind, context))] += number
-    if rule == "stalled" and context.config.sample.is_all:
-        counts += stalls_beyond(context)
+    for kind, number in context.found.monitor.intervals.findings_beyond.items():
+        # What the whole subscription waits for depends on entries that a sample does not have.
+        if _rule(kind) == rule and (kind.scope == "hash" or context.config.sample.is_all):
+            counts[_severity(kind, _bugs(kind, context, keeps_order=True))] += number
     return counts
 
 
-def _rule(kind: StarvationKind, context: FindingContext) -> RuleName:
-    return "draining_stuck" if context.drains and kind.drained else "stalled"
+def _doubt(wait: Blocked, context: FindingContext) -> str:
+    """Why a wait is not provable although its rows show it, as a clause; empty: it is provable."""
+    span, oldest = wait.span, next(iter(wait.roots), None)
+    if wait.is_passed_over:
+        undecided = context.doubts.about(wait.hash, span.from_seq, span.to_seq)
+        filtered, stood_still = doubt_of_hash(context, wait), ""
+    else:
+        # The owners of the waiting hashes decide which consumers could have been sent something.
+        changes = context.doubts.between(span.from_seq, span.to_seq) if wait.detail["owners_matter"] else ()
+        undecided = next(iter(changes), None)
+        filtered, stood_still = doubt_of_filters(context, oldest), _perhaps_stood_still(span, context)
+    if undecided is not None:
+        return undecided.because
+    return filtered or stood_still or doubt_of_waits(context, span.to_seq) or unknown(wait.detail["rests_on"], context)
 
 
-def _severity(bugs: tuple[str, ...]) -> Severity:
+def _perhaps_stood_still(span: Interval, context: FindingContext) -> str:
+    """Why the whole broker may have stood still in an interval, as a clause.
+
+    Empty if the interval without the times in which the broker wrote no row is still long enough for a stall.
+    """
+    found = context.found
+    silent_us = found.signs.without_running(found.silence.within(span.from_ts, span.to_ts))
+    if span.to_ts - span.from_ts - silent_us >= context.config.thresholds.stall_threshold_us:
+        return ""
+    return (
+        f"for {silent_us / 1e6:.3f} s of it the broker wrote no row at all, not even the snapshots that were due, so "
+        "all of it may have stood still, as in a garbage collection or on a paused machine"
+    )
+
+
+def _severity(kind: StallKind, bugs: tuple[str, ...]) -> Severity:
+    if not kind.provable:
+        return "not_provable"
     return "known_bug" if bugs else "violation"
 
 
-def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
-    interval = starved.span
-    return -(interval.to_ts - interval.from_ts) * starved.entries, interval.from_seq, starved.hash
+def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[str, ...]:
+    """The bugs whose symptom the rows of a wait show, if the release may have them."""
+    symptom = BUGS_OF.get(kind.symptom)
+    if symptom is None or (symptom == "nothing_is_read" and kind.healed):
+        # The dispatcher waits for a read that does not exist, so such a stall does not heal by itself.
+        return ()
+    if symptom == "parked_at_the_end" and not keeps_order:
+        symptom = "parked_at_the_end_out_of_order"
+    return context.bugs_with(symptom)
 
 
-def _bugs(kind: StarvationKind, context: FindingContext) -> tuple[str, ...]:
-    """The bugs that may starve a hash: passed over in replay (contract 6.5), or counted as draining twice (3.9)."""
-    passed_over = context.bugs_with("passed_over_in_replay")
-    return passed_over or (context.bugs_with("counted_as_draining_again") if kind.counted_again else ())
-
-
-def _of_hash(starved: StarvedHash, context: FindingContext) -> JudgedFinding:
-    doubt = _doubt(starved, context)
-    interval, bugs, names = starved.span, () if doubt else _bugs(starved.kind, context), context.names
-    severity = "not_provable" if doubt else _severity(bugs)
-    taken = assumed(() if doubt else (*starved.rests_on, *of_waits(context)), context)
-    head, passed = position(*starved.head), position(*starved.passed)
-    owner, seconds = names.spoken(starved.owner), (interval.to_ts - interval.from_ts) / 1e6
-    until = (
-        "the end of the trace"
-        if interval.ended_by == STILL_OPEN
-        else f"{moment(interval.to_ts)} (seq {names.seq(interval.to_seq)})"
+def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
+    wait, span = standstill.longest, standstill.span
+    kind, doubt = wait.kind, _doubt(wait, context)
+    hang = None if wait.is_passed_over else hang_in(span, context)
+    bugs: tuple[str, ...] = ()
+    if kind.provable and not doubt:
+        keeps_order = context.found.dispatcher.policy.keeps_order
+        bugs = _bugs(kind, context, keeps_order) if hang is None else bugs_of(hang, context)
+    severity = "not_provable" if doubt else _severity(kind, bugs)
+    named = dict.fromkeys(name for part in standstill.parts for name in part.detail["rests_on"])
+    told = (of_hash if wait.is_passed_over else of_subscription)(standstill, context.names)
+    reasons = *([] if hang is None else [spoken(hang)]), *_reasons(wait, context, doubt)
+    return context.finding(
+        TracePoint(span.to_seq, span.to_ts),
+        told.what,
+        FindingVerdict(severity, known_bugs=bugs, because="; ".join(reasons)),
+        told.evidence,
+        contrast="although",
+        against=told.against,
+        assumes=assumed(() if severity == "not_provable" else (*named, *of_waits(context)), context),
+        ledger_id=wait.roots[0][0] if wait.roots else None,
+        entry_id=wait.roots[0][1] if wait.roots else None,
+        detail=told.detail,
+        **told.about,
     )
-    moves = [
-        f"seq {names.seq(move.at.seq)}: hash {starved.hash} moves from {names.spoken(move.before)} to "
-        f"{names.spoken(move.after)}; pending: {entries(move.held)}"
-        for move in starved.moves
-    ]
-    waited = (
-        f"{entries(starved.entries)} of hash {starved.hash} waited, the first of them {head}"
-        if starved.entries > 1
-        else f"entry {head} of hash {starved.hash} waited"
-    )
-    drained = ""
-    if starved.drained_from != NOBODY:
-        drained = f" (it had drained from {names.spoken(starved.drained_from)} before)"
-    meanwhile = f"{owner} was meanwhile"
-    if starved.passed_by != starved.owner:
-        meanwhile = f"{owner} had permits; {names.spoken(starved.passed_by)} was meanwhile"
-    return JudgedFinding(
-        severity=severity,
-        seq=interval.to_seq,
-        ts_us=interval.to_ts,
-        explanation=FindingText(
-            what=f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}",
-            contrast="although",
-            against=(
-                f"no other consumer held an entry of the hash{drained} and {meanwhile} sent the later entry {passed}"
-            ),
-            why=(*titles(bugs, label), *filter(None, [doubt])),
-            remedy=remedy(bugs, context.release),
-            assumes=taken,
-        ),
-        evidence=[
-            *moves,
-            f"seq {names.seq(interval.from_seq)}: from here on no other consumer holds the hash, and {head} waits",
-            f"{moment(starved.passed_ts)}: {names.spoken(starved.passed_by)} is sent the later entry {passed}",
-        ],
-        sticky_hash=starved.hash,
-        ledger_id=starved.head[0],
-        entry_id=starved.head[1],
-        consumer=names.number(starved.owner),
-        consumer_name=names.name(starved.owner),
-        other_consumer=names.number(starved.drained_from),
-        other_consumer_name=names.name(starved.drained_from),
-        known_bugs=bugs,
-        assumes=taken,
-        detail={
-            "entries": starved.entries,
-            "seconds": seconds,
-            "from_seq": names.own_seq(interval.from_seq),
-            "ended_by": ENDINGS[interval.ended_by],
-            "counted_as_draining": starved.registered,
-        },
+
+
+def _reasons(wait: Blocked, context: FindingContext, doubt: str) -> Iterator[str]:
+    """The reasons for the verdict on a wait, the doubt among them."""
+    kind = wait.kind
+    if not kind.permits_known:
+        yield "no row shows whether they had permits"
+    if wait.blocking != NOBODY and not wait.is_passed_over:
+        yield f"the last dispatch to {context.names.spoken(wait.blocking)} had not reached its connection"
+    if kind.symptom == NO_READ_PENDING:
+        yield _no_read_pending(wait, kind)
+    if doubt:
+        yield doubt
+    if kind.doubt:
+        yield DOUBTS[kind.doubt].because
+    if kind.unknown:
+        yield is_not_known(wait.detail["unknown"])
+
+
+def _no_read_pending(stall: Blocked, kind: StallKind) -> str:
+    """What a read that failed has to do with a stall in which none was pending."""
+    lasted_us = stall.span.to_ts - stall.span.from_ts
+    if kind.healed and lasted_us < FAILED_READ_US:
+        return (
+            f"no read was pending, and sending went on after {lasted_us / 1e6:.3f} s: a read that fails explains "
+            f"pauses from {FAILED_READ_US // 1_000_000} s on (dispatcherReadFailureBackoffInitialTimeInMs)"
+        )
+    return (
+        "no read was pending: after one that fails the broker waits from 15 s up to a minute "
+        "(dispatcherReadFailureBackoffInitialTimeInMs), and its log says why it failed"
     )
