@@ -17,9 +17,9 @@ from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import BUGS_OF, NO_READ_PENDING
 from dispatch_audit.pipeline.replay.durations import FAILED_READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.causes import Cause
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
+from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_waits
