@@ -48,6 +48,7 @@ from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict
 from dispatch_audit.pipeline.replay.verdicts.judge import judged
 from dispatch_audit.pipeline.replay.verdicts.reported_findings import counter_findings, mismatch_findings
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
+from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import standstills
 
 TOPIC: Final = "persistent://public/default/orders"
 GROUP: Final = Group(TOPIC, "ks")
@@ -461,11 +462,12 @@ class Replay:
     @property
     def passed_over(self) -> list[PassedOver]:
         """Hashes that could be served and were not, in the order in which that was seen."""
+        found = standstills((wait, True) for wait in self.replayed.monitor.passed_over)
         return [
             PassedOver(
                 o.hash,
                 self._number(o.consumer),
-                o.span.from_seq,
+                standstill.span.from_seq,
                 o.span.to_seq,
                 ENDINGS[o.span.ended_by],
                 o.entries,
@@ -475,7 +477,8 @@ class Replay:
                 o.detail["registered"],
                 tuple(move.at.seq for move in o.detail["moves"]),
             )
-            for o in self.replayed.monitor.passed_over
+            for standstill in sorted(found, key=lambda one: one.span.to_seq)
+            for o in standstill.parts[-1:]
         ]
 
     @property

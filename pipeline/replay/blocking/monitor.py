@@ -93,8 +93,8 @@ class BlockingMonitor:
 
     @property
     def passed_over(self) -> list[Blocked]:
-        """The hashes that could be served and were not, in the order in which that ended."""
-        return sorted(filter(lambda wait: wait.is_passed_over, self.intervals.all()), key=lambda wait: wait.span.to_seq)
+        """The hashes that could be served and were not."""
+        return [wait for wait in self.intervals.all() if wait.is_passed_over]
 
     @property
     def blocked(self) -> list[Blocked]:
