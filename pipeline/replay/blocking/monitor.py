@@ -16,14 +16,13 @@ from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sam
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable, note_reported
 from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
+from dispatch_audit.pipeline.replay.blocking.passed_over import STARVED, OwnershipMoves
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import is_certain, is_unknown
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
-from dispatch_audit.pipeline.replay.blocking.starvation import STARVED
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import OwnershipMoves
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of

@@ -5,7 +5,7 @@ looking ahead (`timeline`).
 """
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
-from dispatch_audit.pipeline.replay.blocking.starvation import note_starved
+from dispatch_audit.pipeline.replay.blocking.passed_over import note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (

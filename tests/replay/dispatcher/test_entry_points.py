@@ -11,7 +11,7 @@ from recorded import of_each, smallest
 from dispatch_audit.pipeline.assignment import shares
 from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.blocking import starved_hashes
+from dispatch_audit.pipeline.replay.blocking import passed_over
 from dispatch_audit.pipeline.replay.dispatcher import allocation, dispatcher, row_replay
 from dispatch_audit.pipeline.replay.state.index import consumer_index, pair_index
 from dispatch_audit.pipeline.replay.subscription import range_ownership
@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.timeline import change_points
 ENTRIES = {
     name: entry
     for room in (
-        *(allocation, change_points, consumer_index, dispatcher, pair_index, row_replay, starved_hashes),
+        *(allocation, change_points, consumer_index, dispatcher, pair_index, row_replay, passed_over),
         *(range_ownership, shares),
     )
     for name, entry in vars(room).items()

@@ -11,9 +11,9 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before, held_by, oldest
+from dispatch_audit.pipeline.replay.blocking.passed_over import unserved_since_drained
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import unserved_since_drained
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of

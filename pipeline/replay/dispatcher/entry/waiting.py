@@ -10,7 +10,7 @@ at it at each read (V10).
 from typing import Final
 
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.blocking.starvation import report_starved
+from dispatch_audit.pipeline.replay.blocking.passed_over import report_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, note_blocked
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import may_be_far_behind
