@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBat
 from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches, encoded
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.rows.task_result import task_result
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import batches_in
 
 _SKEW_US = 10_000

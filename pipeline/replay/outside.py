@@ -29,8 +29,14 @@ from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.rows.coverage import answers_from_outside, coverage, refused
 from dispatch_audit.pipeline.replay.rows.findings import metrics, violations
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
-from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
+from dispatch_audit.pipeline.replay.verdicts.finding import (
+    Columns,
+    FindingText,
+    JudgedFinding,
+    RuleFindings,
+    columns_of,
+    position,
+)
 
 # With names in braces.
 _OUT_OF_ORDER: Final = FindingText(
@@ -88,8 +94,8 @@ class _ClientView:
         self._forget()
 
     def _forget(self) -> None:
-        # A bit for each entry that a consumer received, by consumer and ledger.
-        self._seen: defaultdict[tuple[int, int], bytearray] = defaultdict(bytearray)
+        # A bit for each entry that a consumer received, by consumer and ledger, which has at most some ten thousand.
+        self._seen: defaultdict[tuple[int, int], int] = defaultdict(int)
         self._newest: dict[tuple[int, int], _Receive] = {}  # by consumer and key
         # What was received and not settled, by key; and the key of each such entry.
         self._open: defaultdict[int, dict[Position, _Receive]] = defaultdict(dict)
@@ -149,7 +155,10 @@ class _ClientView:
                 f"more than {self.open_max} received messages are open at seq {receive.seq}",
                 "raise limits.open_entries_max",
             )
-        if not self._is_first(receive) or receive.redelivered:
+        ledger, entry = receive.position
+        seen, bit = self._seen[receive.consumer, ledger], 1 << entry
+        self._seen[receive.consumer, ledger] = seen | bit
+        if seen & bit or receive.redelivered:
             return
         self.compared += 1
         newest = self._newest.get((receive.consumer, receive.key))
@@ -157,15 +166,6 @@ class _ClientView:
             self._newest[receive.consumer, receive.key] = receive
         else:
             self.out_of_order.append((receive, newest))
-
-    def _is_first(self, receive: _Receive) -> bool:
-        """Notes that a consumer received an entry; returns whether for the first time."""
-        ledger, entry = receive.position
-        bits, at, mask = self._seen[receive.consumer, ledger], entry >> 3, 1 << (entry & 7)
-        bits.extend(bytes(max(at + 1 - len(bits), 0)))
-        is_new = not bits[at] & mask
-        bits[at] |= mask
-        return is_new
 
     def _settled(self, position: Position, consumer: int | None = None) -> None:
         """Notes that an entry was acknowledged, or that a given consumer returned it."""

@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     write_checkpoint,
 )
 from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
+from dispatch_audit.pipeline.replay.clients.connections import mixed_key_batches, published_twice, two_kinds_of_keys
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
@@ -25,10 +26,9 @@ from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.recorders.transfers import Transfers
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking, capacity, draining
-from dispatch_audit.pipeline.replay.rows.consumers import consumers, producers
 from dispatch_audit.pipeline.replay.rows.coverage import answers, coverage, need_a_look, refused
 from dispatch_audit.pipeline.replay.rows.findings import metrics, violations, with_finding_ids
-from dispatch_audit.pipeline.replay.rows.hot_keys import hot_keys
+from dispatch_audit.pipeline.replay.rows.traffic import consumers, hot_keys, producers
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
@@ -36,15 +36,9 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial, weigh_selector
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
-from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
-from dispatch_audit.pipeline.replay.verdicts.of_topic import (
-    clocks_apart,
-    mixed_key_batches,
-    published_twice,
-    two_kinds_of_keys,
-)
+from dispatch_audit.pipeline.replay.verdicts.finding import Columns, RuleFindings, columns_of
 from dispatch_audit.pipeline.replay.verdicts.reported_findings import (
+    clocks_apart,
     counter_findings,
     mismatch_findings,
     settings_findings,

@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.place_on_spark import STATE_SEQ, Placed
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.rows.task_result import task_result
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 
 

@@ -23,8 +23,7 @@ from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial
-from dispatch_audit.pipeline.replay.verdicts.finding import ALL
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL, Columns, Rows
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,8 @@ from dispatch_audit.pipeline.replay.state.output import ENDINGS
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings, judged
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict
-from dispatch_audit.pipeline.replay.verdicts.judge import judged
 from dispatch_audit.pipeline.replay.verdicts.reported_findings import counter_findings, mismatch_findings
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import standstills

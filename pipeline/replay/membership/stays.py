@@ -29,6 +29,10 @@ class Stay:
     leave_reason: str = ""  # the reason that its leave, or the reset that closed it, gives
     unseen: bool = False  # whether its join is missing, and `joined` is where a snapshot showed it
 
+    def is_there(self, seq: int) -> bool:
+        """Whether it is connected at a row; changes take effect after the row of their point."""
+        return self.joined is not None and self.joined.seq < seq and (self.left is None or seq <= self.left.seq)
+
 
 KINDS_MAX: Final = 1_000
 

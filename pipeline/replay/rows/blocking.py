@@ -7,8 +7,7 @@ and the distance to the limits with the time until they would be reached (Q20, Q
 import json
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
@@ -18,40 +17,28 @@ from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STIL
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none, position
+from dispatch_audit.pipeline.replay.verdicts.finding import Names, Rows, or_none, position
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import hang_in, spoken
 
-_CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
-    {
-        **{gate.cause.word: gate.because for gate in GATES},
-        Cause.NO_PERMITS.word: "{unavailable} had no permits left",
-        Cause.UNACKED_LIMIT_CONSUMER.word: (
-            "{unavailable} had reached the limit of unacknowledged messages of a consumer"
-        ),
-        Cause.NACK_DELAY.word: "a redeliver request had returned them and they were not replayed yet",
-        Cause.REPLAY_QUEUE.word: "they were read before and were still in the replay queue",
-        Cause.DELAYED_DELIVERY.word: "the producer had asked for a delay",
-        Cause.NOT_READ_YET.word: "the broker had not read that far yet",
-        Cause.OVERDUE.word: "the delay that the producer had asked for was over and the broker did not send them",
-        Cause.DRAINING.word: "their hashes were draining from {blocking}",
-        Cause.UNEXPLAINED.word: "of a reason that the trace does not show",
-        Cause.DISPATCH_RATE_LIMIT.word: "the dispatch rate was limited{limit}",
-    }
-)
-"""The clause for each cause, after "because"; the fields in braces are consumers, or the limit in words."""
-
-_CLAUSES: Mapping[str, str] = MappingProxyType(
-    {
-        **_CLAUSES_OF_ALL,
-        Cause.RECENTLY_JOINED.word: (
-            "{consumer} had joined recently and got no new entries while {holder} (known bug F5)"
-        ),
-    }
-)
-"""The clauses for intervals of one consumer, or of one hash."""
+# The clause for each cause, after "because"; the fields in braces are consumers, or the limit in words.
+_CLAUSES: Final[Mapping[str, str]] = {
+    **{gate.cause.word: gate.because for gate in GATES},
+    Cause.NO_PERMITS.word: "{unavailable} had no permits left",
+    Cause.UNACKED_LIMIT_CONSUMER.word: "{unavailable} had reached the limit of unacknowledged messages of a consumer",
+    Cause.NACK_DELAY.word: "a redeliver request had returned them and they were not replayed yet",
+    Cause.REPLAY_QUEUE.word: "they were read before and were still in the replay queue",
+    Cause.DELAYED_DELIVERY.word: "the producer had asked for a delay",
+    Cause.NOT_READ_YET.word: "the broker had not read that far yet",
+    Cause.OVERDUE.word: "the delay that the producer had asked for was over and the broker did not send them",
+    Cause.DRAINING.word: "their hashes were draining from {blocking}",
+    Cause.UNEXPLAINED.word: "of a reason that the trace does not show",
+    Cause.DISPATCH_RATE_LIMIT.word: "the dispatch rate was limited{limit}",
+}
+# For an interval of one consumer, or of one hash.
+_HELD_BACK: Final = "{consumer} had joined recently and got no new entries while {holder} (known bug F5)"
 
 # The most hashes of a consumer that a sentence names; those that waited most come first.
-_HASHES_MAX = 5
+_HASHES_MAX: Final = 5
 
 
 def blocking(context: FindingContext) -> Rows:
@@ -102,14 +89,15 @@ def _explained(interval: Blocked, context: FindingContext) -> tuple[Blocked, str
     # For a single hash there may be no blocking consumer: then the owner itself was unavailable.
     has_blocking, is_unexplained = interval.blocking != NOBODY, interval.cause == Cause.UNEXPLAINED.word
     seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
-    why = (_CLAUSES_OF_ALL if of_all else _CLAUSES)[interval.cause].format(
+    hang = hang_in(interval.span, context) if is_unexplained else None
+    held_back = interval.cause == Cause.RECENTLY_JOINED.word and not of_all
+    why = (_HELD_BACK if held_back else _CLAUSES[interval.cause]).format(
         consumer=consumer,
         blocking=blocking,
         unavailable=blocking if has_blocking else consumer,
         holder=f"{blocking} held older ones" if has_blocking else "older ones were not acknowledged",
         limit=_limit(detail),
     )
-    hang = hang_in(interval.span, context) if is_unexplained else None
     if hang is not None:
         interval, why = interval._replace(cause=Cause.BROKER_HUNG.word), spoken(hang)
     if not of_all:
@@ -121,7 +109,10 @@ def _explained(interval: Blocked, context: FindingContext) -> tuple[Blocked, str
     if has_blocking and is_unexplained and hang is None:
         blame = f"; the last dispatch to {blocking} had not reached its connection"
     elif has_blocking and detail["waiting_for_it"]:
-        blame = f"; {entries(detail['waiting_for_it'])} waited for {blocking}{_hashes(interval)}"
+        hashes = detail.get("hashes") or ()
+        named = ", ".join(map(str, hashes[:_HASHES_MAX])) + (", ..." if len(hashes) > _HASHES_MAX else "")
+        listed = f" ({'hash' if len(hashes) == 1 else 'hashes'} {named})" if hashes else ""
+        blame = f"; {entries(detail['waiting_for_it'])} waited for {blocking}{listed}"
     return interval, f"no progress for any consumer ({connected}) for {seconds:.3f} s, because {why}{blame}"
 
 
@@ -129,24 +120,10 @@ def _limit(detail: Mapping[str, Any]) -> str:
     """The limit of the dispatch rate, after "limited"; empty for another cause."""
     if "shown_by" in detail:
         return f" to about {count(detail['messages'], 'message')} at a time, as shown by {detail['shown_by']}"
-    limits = [
-        count(detail[f"limit_{of}"], noun)
-        for of, noun in (("messages", "message"), ("bytes", "byte"))
-        if detail.get(f"limit_{of}")
-    ]
-    if not limits:
-        return ""
-    where = f"for the {detail['limit_scope']}"
-    return f" to {' and '.join(limits)} in {detail['period_s']} s {where} ({detail['claimed_by']})"
-
-
-def _hashes(interval: Blocked) -> str:
-    hashes = interval.detail.get("hashes")
-    if not isinstance(hashes, list) or not hashes:
-        return ""
-    noun = "hash" if len(hashes) == 1 else "hashes"
-    more = ", ..." if len(hashes) > _HASHES_MAX else ""
-    return f" ({noun} {', '.join(map(str, hashes[:_HASHES_MAX]))}{more})"
+    limits = ((detail.get(f"limit_{noun}s"), noun) for noun in ("message", "byte"))
+    said = " and ".join(count(limit, noun) for limit, noun in limits if limit)
+    where = f"for the {detail['limit_scope']} ({detail['claimed_by']})" if said else ""
+    return said and f" to {said} in {detail['period_s']} s {where}"
 
 
 def _drained(episode: KernelEpisode, names: Names) -> tuple[Blocked, str]:
@@ -154,9 +131,9 @@ def _drained(episode: KernelEpisode, names: Names) -> tuple[Blocked, str]:
 
     It ends when the hash stops draining, or returns to its holder, because it then blocks no consumer.
     """
-    span = Interval(episode.blocked_seq, episode.blocked_ts, episode.to_seq, episode.to_ts, episode.ended_by)
+    end = episode.to_seq, episode.to_ts, episode.ended_by
     if episode.returned_seq != UNKNOWN:
-        span = span._replace(to_seq=episode.returned_seq, to_ts=episode.returned_ts, ended_by=BY_RETURN)
+        end = episode.returned_seq, episode.returned_ts, BY_RETURN
     root, held = (episode.root_ledger, episode.root_entry), episode.held_at_start
     waited = Blocked(
         scope="hash",
@@ -164,7 +141,7 @@ def _drained(episode: KernelEpisode, names: Names) -> tuple[Blocked, str]:
         hash=episode.hash,
         consumer=episode.new_owner,
         blocking=episode.holder,
-        span=span,
+        span=Interval(episode.blocked_seq, episode.blocked_ts, *end),
         entries=episode.awaited,
         waited_us=episode.waited_us,
         roots=(root,),
@@ -203,6 +180,10 @@ def capacity(samples: Sequence[Sample]) -> Rows:
         growth = (after.replay_size - before.replay_size) / seconds
         limit = after.look_ahead_limit
         headroom = None if limit is None else limit - after.replay_size
+        # The time until normal reads stop if the growth continues; None: they do not stop.
+        seconds_left = None
+        if headroom is not None and (headroom <= 0 or growth > 0):
+            seconds_left = headroom / growth if headroom > 0 else 0.0
         rows.append(
             {
                 "from_ts_us": before.ts_us,
@@ -213,7 +194,7 @@ def capacity(samples: Sequence[Sample]) -> Rows:
                 "look_ahead_limit": limit,
                 "headroom": headroom,
                 "growth_per_second": growth,
-                "seconds_left": _seconds_left(headroom, growth),
+                "seconds_left": seconds_left,
                 "ack_holes": after.ack_holes,
                 "ack_holes_limit": after.ack_holes_max or None,
                 "mark_delete_gap": after.mark_delete_gap,
@@ -221,10 +202,3 @@ def capacity(samples: Sequence[Sample]) -> Rows:
             }
         )
     return rows
-
-
-def _seconds_left(headroom: int | None, growth: float) -> float | None:
-    """The seconds until normal reads stop if the growth (entries per second) continues; None: they do not stop."""
-    if headroom is None or (headroom > 0 and growth <= 0):
-        return None
-    return headroom / growth if headroom > 0 else 0.0

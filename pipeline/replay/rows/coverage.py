@@ -11,7 +11,7 @@ from typing import Any, Final
 from dispatch_audit.pipeline.contract.answers import STUCK, Missing, is_expected, order_of, progress_of
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
-from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
+from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK, Severity
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
@@ -19,10 +19,9 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.alibis import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.missing.alibis import unrecorded
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
+from dispatch_audit.pipeline.replay.verdicts.finding import Columns, RuleFindings, columns_of
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import ends_in_the_middle
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
@@ -50,18 +49,11 @@ def coverage(counted: RowsSeen, refused: int, unseen: Unseen, left_out: int) -> 
 
 def refused(rows: Iterable[Refused], recorders: Recorders) -> Columns:
     """A row for each row of the trace that was refused; consumers have the recorders' own numbers."""
-    return columns_of(
-        [
-            {
-                "seq": row.seq,
-                "reason": row.reason,
-                "detail": f"consumer {recorders.spoken_consumer(row.consumer)} {row.detail}"
-                if row.consumer is not None
-                else row.detail,
-            }
-            for row in rows
-        ]
-    )
+    found = []
+    for row in rows:
+        of_whom = "" if row.consumer is None else f"consumer {recorders.spoken_consumer(row.consumer)} "
+        found.append({"seq": row.seq, "reason": row.reason, "detail": f"{of_whom}{row.detail}"})
+    return columns_of(found)
 
 
 def answers(
@@ -71,13 +63,10 @@ def answers(
 
     `held` has the number of findings and long waits that are held back, by the question that they concern.
     """
-    found = context.found
-    judged = max(
-        (f.checked for f in findings if RULES[f.rule].about == "order" and RULES[f.rule].counted in _OF_DISPATCHES),
-        default=0,
-    )
+    found, sampled = context.found, not context.config.sample.is_all
+    of_order = [of for of in findings if RULES[of.rule].about == "order"]
+    judged = max((of.checked for of in of_order if RULES[of.rule].counted in _OF_DISPATCHES), default=0)
     unjudged = [] if judged else _unjudged(found, counted, refused)
-    sampled = not context.config.sample.is_all
     if sampled and not counted.dispatches:
         unjudged = ["other_hashes"]
     waits_unseen = _waits_unseen(found, counted, unjudged)
@@ -89,15 +78,9 @@ def answers(
         waits_unseen, held_up, expected = ["clock"], None, None
     elif context.recorders.apart and not waits_unseen:
         waits_unseen = ["clocks"]
-    blamed = NOBODY if held_up is None else held_up.blocking
-    stuck = {severity for f in findings if f.rule in STUCK for severity, number in f.counts.items() if number}
-    order = {
-        severity for f in findings if RULES[f.rule].about == "order" for severity, number in f.counts.items() if number
-    }
-    if held["order"]:
-        order.add("not_provable")
-    if held["progress"]:
-        stuck.add("not_provable")
+    held_back: dict[About, set[Severity]] = {about: {"not_provable"} for about in held if held[about]}
+    order = _severities(of_order) | held_back.get("order", set())
+    stuck = _severities(of for of in findings if of.rule in STUCK) | held_back.get("progress", set())
     progress = progress_of(stuck, held_up is not None, counted.dispatches, waits_unseen)
     return {
         "dispatches": counted.dispatches,
@@ -105,12 +88,16 @@ def answers(
         "order_verdict": order_of(order, counted.dispatches, unjudged),
         "progress": progress,
         **_columns("held_up", held_up),
-        "held_up_by": None if blamed == NOBODY else context.names.spoken(blamed),
+        "held_up_by": None if held_up is None or held_up.blocking == NOBODY else context.names.spoken(held_up.blocking),
         **_columns("expected_wait", expected),
         "missing": [*(waits_unseen if progress == "not_provable" else unjudged), *unrecorded(context)],
         "order_held_back": held["order"],
         "progress_held_back": held["progress"],
     }
+
+
+def _severities(findings: Iterable[RuleFindings]) -> set[Severity]:
+    return {severity for of in findings for severity, number in of.counts.items() if number}
 
 
 def need_a_look(found: ReplayResult, findings: Iterable[RuleFindings]) -> Counter[About]:
@@ -152,14 +139,10 @@ def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Miss
         # The trace has acknowledgements, but of no entry that a consumer was sent.
         settled = any(acknowledged for _, acknowledged in dispatcher.counts.values())
         return ["dispatches"] if dispatcher.checked[ACKNOWLEDGEMENTS] and not settled else []
-    missing: list[Missing] = []
-    if unseen.dispatches_without_key:
-        missing.append("keys")
+    missing: list[Missing] = ["keys"] if unseen.dispatches_without_key else []
     if unseen.rows_censored or unseen.dispatches_undecided or (refused and not missing):
         missing.append("consumers")
-    if missing and not counted.publishes:
-        missing.append("publishes")
-    return missing
+    return [*missing, "publishes"] if missing and not counted.publishes else missing
 
 
 def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Missing]) -> list[Missing]:

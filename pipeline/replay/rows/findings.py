@@ -10,8 +10,7 @@ from typing import Final
 from dispatch_audit.pipeline.contract.known_bugs import labels
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
-from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
+from dispatch_audit.pipeline.replay.verdicts.finding import Columns, JudgedFinding, Rows, RuleFindings
 
 # The fields of a finding that are columns; the other fields become several columns, or text.
 _AS_THEY_ARE: Final = [

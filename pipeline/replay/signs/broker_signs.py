@@ -81,7 +81,10 @@ class BrokerSigns:
         for row in rows:
             self.last_seq, self.last_us = row.seq, row.ts_us
             if row.event == "hang":
-                self._hang(row)
+                known = next((hang for hang in self.hangs if hang.begun_us == row.begun_us), None)
+                waits_for = row.waits_for or (known.waits_for if known is not None else "")
+                others = [hang for hang in self.hangs if hang is not known]
+                self.hangs = [*others, Hang(row.begun_us, row.ts_us, row.over, waits_for, row.seq)]
                 continue
             self.hangs = [hang if hang.over else hang._replace(until_us=row.ts_us) for hang in self.hangs]
             if row.event == "end":
@@ -89,12 +92,6 @@ class BrokerSigns:
             else:
                 self._beat(row.ts_us)
         del self._running[:-_KEPT_MAX], self.hangs[:-_KEPT_MAX]
-
-    def _hang(self, row: RecorderRow) -> None:
-        known = next((hang for hang in self.hangs if hang.begun_us == row.begun_us), None)
-        waits_for = row.waits_for or (known.waits_for if known is not None else "")
-        others = [hang for hang in self.hangs if hang is not known]
-        self.hangs = [*others, Hang(row.begun_us, row.ts_us, row.over, waits_for, row.seq)]
 
     def _beat(self, ts_us: int) -> None:
         last = self._running[-1] if self._running else None

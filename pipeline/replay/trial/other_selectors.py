@@ -19,7 +19,6 @@ from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile, S
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
-from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
@@ -92,15 +91,16 @@ class SelectorClaim(NamedTuple):
 def selector_of(config: ReplayConfig) -> SelectorClaim:
     """The claim that gives the selector of a configuration."""
     rings = config.selector(sticky=False) == "consistent_hashing"
-    settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: config.points, CLASSIC_SETTING: config.profile.classic}
-    return SelectorClaim(config.profile.name, config.version, settings)
+    return _claim_of(config.profile, config.version, rings, config.points)
+
+
+def _claim_of(profile: Profile, version: str, rings: bool, points: int) -> SelectorClaim:
+    settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: points, CLASSIC_SETTING: profile.classic}
+    return SelectorClaim(profile.name, version, settings)
 
 
 def other_selectors(
-    config: ReplayConfig,
-    reported: Sequence[ReportedAssignment],
-    names: Mapping[int, str],
-    routed: Sequence[Routed],
+    config: ReplayConfig, reported: Sequence[ReportedAssignment], names: Mapping[int, str], routed: Sequence[Routed]
 ) -> Iterator[SelectorClaim]:
     """Selectors other than that of the configuration that may give the reported assignments, the likeliest first.
 
@@ -112,18 +112,15 @@ def other_selectors(
     tried = [(config.profile.dispatcher, _sample(claimed))]
     for profile, version in _profiles(config):
         # The claimed number of points, the default, and those that the reports or the dispatches show.
-        shown = points_in(profile, reported, names) if reported else points_by_dispatches(profile, routed)[:_SHOWN_MAX]
-        of_rings = list(dict.fromkeys((config.points, DEFAULT_POINTS, *shown)))
-        for rings in (hashing, not hashing):
-            for points in of_rings if rings else [config.points]:
-                selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)
-                candidate = profile.dispatcher, _sample(selector)
-                if candidate in tried:
-                    continue
+        shown = _points_in(profile, reported, names) if reported else _points_by_dispatches(profile, routed)
+        of_rings = [(True, points) for points in dict.fromkeys((config.points, DEFAULT_POINTS, *shown))]
+        of_ranges = [(False, config.points)]
+        for rings, points in of_rings + of_ranges if hashing else of_ranges + of_rings:
+            selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)
+            candidate = profile.dispatcher, _sample(selector)
+            if candidate not in tried:
                 tried.append(candidate)
-                classic: SettingValue = profile.classic
-                settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: points, CLASSIC_SETTING: classic}
-                yield SelectorClaim(profile.name, version, settings)
+                yield _claim_of(profile, version, rings, points)
 
 
 def _profiles(config: ReplayConfig) -> Iterator[tuple[Profile, str]]:
@@ -157,34 +154,33 @@ def _sample(selector: Selector) -> tuple[int, object]:
     return routing.modulus, selector.ranges()
 
 
-def points_in(profile: Profile, reported: Sequence[ReportedAssignment], names: Mapping[int, str]) -> list[int]:
+def _points_in(profile: Profile, reported: Sequence[ReportedAssignment], names: Mapping[int, str]) -> list[int]:
     """The numbers of points of a consumer that explain where reported ranges end, the roundest first; perhaps none."""
     least = 0
     for seen in sorted(reported, key=lambda seen: -seen.consumers)[:_REPORTS_MAX]:
-        if seen.consumers < 2:
-            break
-        top = max(end for consumer in seen.snapshot.consumers for _, end in consumer.ranges or ())
-        named = Counter(names.get(consumer.consumer) for consumer in seen.snapshot.consumers)
-        for consumer in seen.snapshot.consumers:
-            name = names.get(consumer.consumer)
+        listed = seen.snapshot.consumers if seen.consumers > 1 else ()
+        ends = {one.consumer: {end for _, end in one.ranges or ()} for one in listed}
+        top = max((end for of_one in ends.values() for end in of_one), default=0)
+        named = Counter(map(names.get, ends))
+        for consumer, of_one in ends.items():
+            name = names.get(consumer)
             # The index of a namesake depends on joins and leaves before.
             if name is not None and named[name] == 1:
-                least = max(least, _least_points(profile, name, {end for _, end in consumer.ranges or ()} - {top}))
+                least = max(least, _least_points(profile, name, of_one - {top}))
     return list(dict.fromkeys(-(-least // step) * step for step in _ROUND)) if least else []
 
 
 def _least_points(profile: Profile, name: str, ends: Iterable[int]) -> int:
     """The lowest number of points of a consumer among which are all ends of its ranges; 0: there is none."""
     wanted = np.array(sorted(ends), dtype=np.int64)
-    numbers = range(1, _POINTS_MAX + 1)
-    least = bisect_left(numbers, True, key=lambda points: bool(np.isin(wanted, _ring(profile, name, points)).all()))
-    return numbers[least] if wanted.size and least < _POINTS_MAX else 0
 
+    def has_them(points: int) -> bool:
+        selector = make_selector("consistent_hashing", points, profile)
+        selector.add(0, name)
+        return bool(np.isin(wanted, selector.routing().uppers).all())
 
-def _ring(profile: Profile, name: str, points: int) -> Int64Array:
-    selector = make_selector("consistent_hashing", points, profile)
-    selector.add(0, name)
-    return selector.routing().uppers
+    least = bisect_left(range(1, _POINTS_MAX + 1), True, key=has_them)
+    return least + 1 if wanted.size and least < _POINTS_MAX else 0
 
 
 def routed(replay: Subscription, kept: Sequence[Merged], until: int) -> list[Routed]:
@@ -194,18 +190,14 @@ def routed(replay: Subscription, kept: Sequence[Merged], until: int) -> list[Rou
         rows = np.flatnonzero((events.code == Code.DISPATCH_START) & (events.murmur >= 0) & (events.seq <= until))
         for at in rows[: _ROUTED_MAX * _REPEATED].tolist():
             sent.setdefault((int(events.murmur[at]), int(events.consumer[at])), int(events.seq[at]))
-    stays = [(number, stay) for number, stay in replay.loop.membership.stays.items() if stay.joined is not None]
+    stays = replay.loop.membership.stays
     return [
-        Routed(*pair, {number: stay.row.name for number, stay in stays if _is_there(stay, seq)})
+        Routed(*pair, {number: stay.row.name for number, stay in stays.items() if stay.is_there(seq)})
         for pair, seq in list(sent.items())[:_ROUTED_MAX]
     ]
 
 
-def _is_there(stay: Stay, seq: int) -> bool:
-    return stay.joined is not None and stay.joined.seq < seq and (stay.left is None or seq < stay.left.seq)
-
-
-def points_by_dispatches(profile: Profile, routed: Sequence[Routed]) -> list[int]:
+def _points_by_dispatches(profile: Profile, routed: Sequence[Routed]) -> list[int]:
     """The numbers of points that explain dispatches best, the roundest first; none: no number explains nearly all.
 
     A consumer's points are the first ones of a row that does not depend on their number. Where consumers share a name,
@@ -226,7 +218,7 @@ def points_by_dispatches(profile: Profile, routed: Sequence[Routed]) -> list[int
     if used < _ROUTED_MIN or best < _EXPLAINED_MIN * used:
         return []
     found = (np.flatnonzero(explained == best) + 1).tolist()
-    return sorted(found, key=lambda points: [points % step for step in _ROUND].index(0))
+    return sorted(found, key=lambda points: [points % step for step in _ROUND].index(0))[:_SHOWN_MAX]
 
 
 @lru_cache(maxsize=1_024)

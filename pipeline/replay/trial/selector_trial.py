@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.state.records import chosen
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
-from dispatch_audit.pipeline.replay.trial.other_selectors import SelectorClaim, other_selectors, routed, selector_of
+from dispatch_audit.pipeline.replay.trial.other_selectors import other_selectors, routed, selector_of
 
 TRIAL_ROWS: Final = 1 << 17
 """The number of rows after which the claimed selector stays if nothing contradicts it."""
@@ -36,18 +36,19 @@ _SNAPSHOTS_MIN: Final = 3
 
 
 class SelectorEvidence(NamedTuple):
-    """What rows show of the selector of a replay."""
+    """What rows show of the selector of a replay; nothing where ranges are declared."""
 
-    agreeing: bool  # whether a snapshot of several consumers reports the hash ranges that the replay has
-    alone: int  # the number of snapshots of a single consumer that report them
+    agreeing: bool = False  # whether a snapshot of several consumers reports the hash ranges that the replay has
+    alone: int = 0  # the number of snapshots of a single consumer that report them
     # The reported assignments that differ, where the rows determine those of the replay.
-    differing: Sequence[ReportedAssignment]
+    differing: Sequence[ReportedAssignment] = ()
     # Those that differ where the rows leave them open, at the beginning of a trace that does not begin with the first
     # join.
-    open: Sequence[ReportedAssignment]
-    misrouted: Sequence[TracePoint]  # the dispatches to another consumer than the owner, where the owner is not open
-    misrouted_hashes: int  # how many different pairs of hash and receiver they have
-    dispatches: int  # the number of dispatches
+    open: Sequence[ReportedAssignment] = ()
+    # The dispatches to another consumer than the owner, where the owner is not open.
+    misrouted: Sequence[TracePoint] = ()
+    misrouted_hashes: int = 0  # how many different pairs of hash and receiver they have
+    dispatches: int = 0  # the number of dispatches
 
     @property
     def contradicts(self) -> bool:
@@ -111,7 +112,6 @@ def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tu
 
 
 def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bool) -> Subscription:
-    """The replay that goes on: by the claimed selector, or by another one that explains the rows up to `until`."""
     if final:
         claimed.close()
     against = evidence_of(claimed, until)
@@ -128,63 +128,43 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
         # All hashes of one consumer look alike in many releases, so one snapshot does not show that it is another one.
         alone_min = 1 if other.is_of_release(claimed.config) else 2
         if evidence_of(replay, until).explains(against, alone_min):
-            for contradiction in other_selector_found(claimed.config, other, against):
-                replay.loop.settings.contradict(contradiction)
+            at, rows, found = _evidence(claimed.config, against)
+            name = other.named()
+            shown = f"{found} but those of {name}" if against.against else f"{found}, and {name} explains them"
+            for claim, value in other.contradicted(claimed.config):
+                judged = f"owners are judged by {name} from the start"
+                replay.loop.settings.contradict(Contradiction(claim, shown, value, at, rows, judged))
             return replay
     return claimed
 
 
 def weigh_selector(replay: Subscription) -> None:
     """Notes, before the result of a window, whether the broker contradicts the selector of the replay."""
-    loop = replay.loop
+    loop, config = replay.loop, replay.config
+    # The settings that choose the selector of a subscription without declared ranges (contract 2).
+    rings = selector_of(config).settings[CONSISTENT_HASHING]
+    settings = (CONSISTENT_HASHING, REPLICA_POINTS) if rings else (CONSISTENT_HASHING,)
     if loop.reported.confirmed or loop.reported.seen:
-        for name in settings_of(replay.config):
+        for name in settings:
             loop.settings.compared(name)
     if loop.reported.confirmed or loop.membership.owners.unknown:
         return
     against = evidence_of(replay, NEVER)
     if against.rules_out:
-        loop.settings.contradict(no_selector_found(replay.config, against))
-        loop.disown(UNKNOWN_SELECTOR)
-
-
-def settings_of(config: ReplayConfig) -> tuple[str, ...]:
-    """The settings that choose the selector of a subscription without declared ranges (contract 2)."""
-    rings = selector_of(config).settings[CONSISTENT_HASHING]
-    return (CONSISTENT_HASHING, REPLICA_POINTS) if rings else (CONSISTENT_HASHING,)
-
-
-def other_selector_found(config: ReplayConfig, other: SelectorClaim, against: SelectorEvidence) -> list[Contradiction]:
-    """The contradicted claims where another selector explains the rows: one for each setting."""
-    at, evidence, found = _evidence(config, against)
-    name = other.named()
-    return [
-        Contradiction(
-            claim,
-            f"{found} but those of {name}" if against.against else f"{found}, and {name} explains them",
-            value,
-            at,
-            evidence,
-            f"owners are judged by {name} from the start",
+        at, evidence, found = _evidence(config, against)
+        contradiction = Contradiction(
+            claim=config.claim(settings[-1]),
+            shown=f"{found}, and no known selector explains them",
+            value="",
+            at=at,
+            evidence=evidence,
+            judged=(
+                f"what depends on the owner of a hash is not provable; check {' and '.join(settings)} and the version "
+                "of the broker, and record snapshots with key_hash_ranges"
+            ),
         )
-        for claim, value in other.contradicted(config)
-    ]
-
-
-def no_selector_found(config: ReplayConfig, against: SelectorEvidence) -> Contradiction:
-    """The contradicted claim where no known selector explains the rows."""
-    at, evidence, found = _evidence(config, against)
-    return Contradiction(
-        claim=config.claim(settings_of(config)[-1]),
-        shown=f"{found}, and no known selector explains them",
-        value="",
-        at=at,
-        evidence=evidence,
-        judged=(
-            f"what depends on the owner of a hash is not provable; check {' and '.join(settings_of(config))} and the "
-            "version of the broker, and record snapshots with key_hash_ranges"
-        ),
-    )
+        loop.settings.contradict(contradiction)
+        loop.disown(UNKNOWN_SELECTOR)
 
 
 def _evidence(config: ReplayConfig, against: SelectorEvidence) -> tuple[TracePoint, tuple[tuple[int, str], ...], str]:
@@ -193,9 +173,8 @@ def _evidence(config: ReplayConfig, against: SelectorEvidence) -> tuple[TracePoi
     if reported := against.against:
         first = reported[0].snapshot
         evidence = tuple((seen.snapshot.seq, _differs(seen, claimed)) for seen in reported[:_EVIDENCE_MAX])
-        snapshots = count(len(reported), "snapshot")
         what = "hash ranges" if any(seen.differing for seen in reported) else "values"
-        found = f"the {what} in {snapshots} from there on are not those of {claimed}"
+        found = f"the {what} in {count(len(reported), 'snapshot')} from there on are not those of {claimed}"
         return TracePoint(first.seq, first.ts_us), evidence, found
     seqs = against.misrouted[:_EVIDENCE_MAX]
     evidence = tuple((at.seq, f"an entry goes to another consumer than {claimed} has for its hash") for at in seqs)
@@ -205,7 +184,6 @@ def _evidence(config: ReplayConfig, against: SelectorEvidence) -> tuple[TracePoi
 
 
 def _differs(seen: ReportedAssignment, claimed: str) -> str:
-    """How a snapshot differs from the claimed selector or dispatcher."""
     listed = f"a snapshot lists {count(seen.consumers, 'consumer')}"
     if seen.differing:
         return f"{listed} with their hash ranges; {claimed} gives {seen.differing} of them other ranges"
@@ -216,7 +194,7 @@ def evidence_of(replay: Subscription, until: int) -> SelectorEvidence:
     """The evidence in the rows up to a seq about the selector of a replay; there is none where ranges are declared."""
     loop = replay.loop
     if not loop.membership.owners.routes_by_selector:
-        return SelectorEvidence(False, 0, (), (), (), 0, 0)
+        return SelectorEvidence()
     seen = [a for a in loop.reported.seen if a.snapshot.seq <= until]
     findings = loop.dispatcher.findings()
     misrouted = chosen(findings, (findings.rule == OWNERSHIP) & (findings.seq <= until))

@@ -34,17 +34,15 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     FindingText,
     FindingVerdict,
     JudgedFinding,
+    Names,
     unexplained,
 )
-from dispatch_audit.pipeline.replay.verdicts.naming import Names
 
 SENT_WITHOUT_ACK_MAX: Final = 1_000
 """The entries that may be sent before one is acknowledged: by default the receiver queue of a client."""
 
-
 Row: TypeAlias = TracePoint | MembershipEvent | Snapshot | KernelFinding
 """What findings are about: a row of the trace, or a finding of the kernel on one."""
-
 
 _Position: TypeAlias = tuple[int, int] | None  # None: no row shows it
 
@@ -76,15 +74,16 @@ class FindingContext:
     @cached_property
     def reported_waits(self) -> list[Blocked]:
         """The intervals that the window reports, but for those whose length is not known."""
-        return [wait for wait in self.found.reported_waits if self._by_one_clock(wait)]
+        return self._by_one_clock(self.found.reported_waits)
 
     @cached_property
     def reported_stalls(self) -> list[Blocked]:
         """Those that are findings."""
-        return [stall for stall in self.found.reported_stalls if self._by_one_clock(stall)]
+        return self._by_one_clock(self.found.reported_stalls)
 
-    def _by_one_clock(self, wait: Blocked) -> bool:
-        return not any(wait.span.from_seq < apart.begins <= wait.span.to_seq for apart in self.recorders.apart)
+    def _by_one_clock(self, waits: list[Blocked]) -> list[Blocked]:
+        begins = [apart.begins for apart in self.recorders.apart]
+        return [of for of in waits if not any(of.span.from_seq < seq <= of.span.to_seq for seq in begins)]
 
     def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
         """The bugs with these symptoms that this broker can have (ids of `conf/known_bugs.toml`), in their order."""
@@ -118,6 +117,7 @@ class FindingContext:
         consumer: int = NOBODY,
         consumer_name: str | None = None,
         other_consumer: int = NOBODY,
+        entry: tuple[int | None, int | None] = (None, None),
         **columns: Any,
     ) -> JudgedFinding:
         """A finding about a row, with the reasons of its verdict; bugs that explain it say the remedy, if any does."""
@@ -132,6 +132,8 @@ class FindingContext:
             consumer=self.names.number(consumer),
             consumer_name=consumer_name or self.names.name(consumer),
             **self.names.columns("other_consumer", other_consumer),
+            ledger_id=entry[0],
+            entry_id=entry[1],
             permitted_by=verdict.permitted_by,
             known_bugs=bugs,
             assumes=assumes,
@@ -139,17 +141,14 @@ class FindingContext:
         )
 
     def fact(
-        self,
-        rule: RuleName,
-        at: Row,
-        what: str,
-        evidence: Sequence[str],
-        because: str = "",
-        remedy: str = "",
-        **more: Any,
+        self, rule: RuleName, at: Row, what: str, shown: str, because: str = "", remedy: str = "", **more: Any
     ) -> JudgedFinding:
-        """A finding of a rule that only informs, which says why it is so and what helps, unless the finding does."""
+        """A finding of a rule that only informs, which says why it is so and what helps, unless the finding does.
+
+        `shown` is what the row says.
+        """
         verdict = FindingVerdict("info", because=because or RULES[rule].because)
+        evidence = [f"seq {self.names.seq(at.seq)}: {shown}"]
         return self.finding(at, what, verdict, evidence, remedy=remedy or RULES[rule].remedy, **more)
 
     @cached_property
@@ -160,19 +159,19 @@ class FindingContext:
         than `SENT_WITHOUT_ACK_MAX` dispatches some entry was certainly acknowledged.
         """
         dispatcher, written = self.found.dispatcher, self.config.written
-        if common_of(dispatcher.seen)["acks_seen"] or "ack" in written:
-            return True
         sent = sum(dispatched for dispatched, _ in dispatcher.counts.values()) * self.config.sample.one_in
-        return not written and sent <= SENT_WITHOUT_ACK_MAX
+        seen = bool(common_of(dispatcher.seen)["acks_seen"])
+        return seen or "ack" in written or (not written and sent <= SENT_WITHOUT_ACK_MAX)
 
     @cached_property
     def leaves_recorded(self) -> bool:
-        """Whether the trace would have leaves if there were any."""
-        if "leave" in self.config.written or any(stay.left is not None for stay in self.stays.values()):
-            return True
-        names = [stay.row.name for stay in self.stays.values()]
-        # A repeated name is a doubt and no proof that a leave is missing, because two consumers may share it.
-        return not self.config.written and len({*names}) == len(names)
+        """Whether the trace would have leaves if there were any.
+
+        A repeated name is a doubt and no proof that a leave is missing, because two consumers may share it.
+        """
+        written, names = self.config.written, [stay.row.name for stay in self.stays.values()]
+        seen = any(stay.left is not None for stay in self.stays.values())
+        return seen or "leave" in written or (not written and len({*names}) == len(names))
 
     @cached_property
     def oldest_open(self) -> tuple[int, int] | None:
@@ -220,17 +219,16 @@ class FindingContext:
 
         A join after a reset, which closes all consumers, is none: no read of the old dispatcher concerns the new one.
         """
-        stays = self.stays.values()
-        joins = [(stay.joined, 1, "") for stay in stays if stay.joined is not None]
-        leaves = [(stay.left, 0, stay.leave_reason) for stay in stays if stay.left is not None]
+        joins = [(stay.joined, 1, "") for stay in self.stays.values() if stay.joined is not None]
+        leaves = [(stay.left, -1, stay.leave_reason) for stay in self.stays.values() if stay.left is not None]
         rejoins: list[Rejoin] = []
         connected, left, by_broker = 0, None, False
-        for at, is_join, reason in sorted(joins + leaves):
-            if is_join and connected == 0 and left is not None:
-                rejoins.append(Rejoin(at, left, by_broker=by_broker))
-            connected += 1 if is_join else -1
-            if not is_join:
+        for at, change, reason in sorted(joins + leaves):
+            if change < 0:
                 left, by_broker = None if reason in RESTARTS else at, reason == CLOSED_BY_BROKER
+            elif connected == 0 and left is not None:
+                rejoins.append(Rejoin(at, left, by_broker))
+            connected += change
         return rejoins
 
     @cached_property

@@ -1,28 +1,140 @@
-"""Findings on the dispatches and acknowledgements of a subscription, in words, with verdicts, by rule, worst first."""
+"""Findings on the dispatches and acknowledgements of a subscription, by rule: each with its verdict and in words.
+
+Of what explains a finding and of its alibis the mildest decides (contract 9.3 and 9.4, 6.5 to 6.7).
+"""
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
 from dispatch_audit.pipeline.contract.rule import Case
-from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER, UNACKED_LIMIT
+from dispatch_audit.pipeline.contract.rules import (
+    FIRST_DELIVERY_ORDER,
+    GAP_DELIVERY,
+    MISROUTED,
+    NAME_OF,
+    OVERTAKING,
+    REDELIVERY_COUNT,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    RULES,
+    SINGLE_HOLDER,
+    UNACKED_LIMIT,
+)
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.replay.settings.assumed import Assumption
+from dispatch_audit.pipeline.replay.rules.findings import NO_ALIBI, NOT_PERMITTED, Alibi, everything, joined
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, UNACKED_PER_SUBSCRIPTION
 from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION, KernelFinding, findings_at
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import COUNTED
 from dispatch_audit.pipeline.replay.state.values import Mark
+from dispatch_audit.pipeline.replay.verdicts.alibis import alibis_of_the_past, alibis_of_trace, assumed
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import ALL, FindingVerdict, JudgedFinding, RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.judge import judged, plain_verdict
-from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, or_none, position
-from dispatch_audit.pipeline.replay.verdicts.overtaking import passes_a_leaver
+from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
+from dispatch_audit.pipeline.replay.verdicts.finding import (
+    ALL,
+    UNEXPLAINED,
+    FindingVerdict,
+    JudgedFinding,
+    Names,
+    RuleFindings,
+    milder,
+    not_provable,
+    or_none,
+    position,
+    unexplained,
+)
+from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken, passes_a_leaver, two_holders
 from dispatch_audit.pipeline.utc import moment
+
+_EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
+_UNSEEN_REDELIVERY: Final = not_provable(
+    "an entry filter that reschedules and a transaction that aborts raise the count too, and leave no row (E4, E11)"
+)
+_REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
+
+
+def judged(context: FindingContext) -> list[FindingVerdict]:
+    """The verdict on each of the findings of the replay, in their order."""
+    findings = context.found.findings
+    if not findings.size:
+        return []
+    verdicts = _explained(context)
+    _weigh(verdicts, np.arange(findings.size), findings, alibis_of_trace(context))
+    # That nothing explains it is a fact of a violation only.
+    violations = np.flatnonzero([verdict.severity == "violation" for verdict in verdicts])
+    _weigh(verdicts, violations, findings, alibis_of_the_past(context))
+    return verdicts
+
+
+def _weigh(verdicts: list[FindingVerdict], indexes: Ints, findings: Records, alibis: Sequence[Alibi]) -> None:
+    """Makes the verdicts at some indexes milder where the finding has an alibi."""
+    for at, by in zip(indexes.tolist(), joined(chosen(findings, indexes), alibis).tolist(), strict=True):
+        if by != NO_ALIBI:
+            verdicts[at] = milder(verdicts[at], not_provable(alibis[by].because))
+
+
+def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
+    """The verdict that follows from the rule of a finding and the exception that permits it alone."""
+    facts = RULES[NAME_OF[rule]].rests_on
+    whole = (alibi for alibi in alibis_of_trace(context) if alibi.covers is everything and alibi.fact in facts)
+    plain = _by_rule(rule, permitted, context)
+    return next((milder(plain, not_provable(alibi.because)) for alibi in whole), plain)
+
+
+def _by_rule(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
+    if permitted != NOT_PERMITTED:
+        exception = _EXCEPTION_OF[permitted]
+        # E6: dropping an entry on which a consumer still works is a bug; dropping one that only waits does no harm.
+        harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
+        bugs = context.bugs_with("dropped_while_held") if harmed else ()
+        return FindingVerdict("permitted", exception, bugs, f"due to {EXCEPTIONS[exception]}")
+    told = RULES[NAME_OF[rule]]
+    return FindingVerdict("info", because=told.because) if told.informs else UNEXPLAINED
+
+
+def _miscounted(finding: KernelFinding, _: FindingContext) -> FindingVerdict:
+    return _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
+
+
+def _outside_of_ranges(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
+    if finding.other_consumer != finding.consumer or finding.consumer == NOBODY:
+        return UNEXPLAINED
+    # Some versions route it so.
+    return context.explained("the hash lies between two ranges of this consumer", "gap_inside_one_consumer")
+
+
+# By rule what the rows around a finding explain of it; first deliveries and duplicates need those of others too.
+_EXPLAINS: Final[Mapping[int, Callable[[KernelFinding, FindingContext], FindingVerdict]]] = {
+    SINGLE_HOLDER: two_holders,
+    REDELIVERY_ORDER: overtaken,
+    REPLAY_OVERTAKEN: overtaken,
+    REDELIVERY_COUNT: _miscounted,
+    GAP_DELIVERY: _outside_of_ranges,
+}
+
+
+def _explained(context: FindingContext) -> list[FindingVerdict]:
+    """What the rows around each finding explain of it."""
+    findings = context.found.findings
+    kinds = list(zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True))
+    plain = {(rule, permitted): _by_rule(rule, permitted, context) for rule, permitted in set(kinds)}
+    verdicts = [plain[kind] for kind in kinds]
+    unpermitted = findings.permitted == NOT_PERMITTED
+    for at, finding in findings_at(findings, np.flatnonzero(unpermitted & np.isin(findings.rule, [*_EXPLAINS]))):
+        verdicts[at] = _EXPLAINS[finding.rule](finding, context)
+    passing = np.flatnonzero(np.isin(findings.rule, OVERTAKING))
+    overtakings = {int(findings.seq[at]): verdicts[at] for at in passing}
+    for at, finding in findings_at(findings, np.flatnonzero(unpermitted & (findings.rule == FIRST_DELIVERY_ORDER))):
+        verdicts[at] = late_first(finding, overtakings, context)
+    for at, verdict in duplicates(context).items():
+        verdicts[at] = verdict
+    return verdicts
 
 
 def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[RuleFindings]:
@@ -74,7 +186,10 @@ def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingCo
     assert wording is not None, "the kernel checks a rule without a wording"
     words = _words(finding, context.names, f"in epoch {epoch} ({change or 'nobody'})", owned)
     prefixes = {"not_provable": "not provable: ", "permitted": f"permitted by {verdict.permitted_by}: "}
-    keyed = finding.hash != UNKNOWN
+    # The limit that a dispatch goes beyond, if no row says it.
+    of_subscription = finding.limited == OF_SUBSCRIPTION
+    rests_on_claim = finding.rule == UNACKED_LIMIT and not finding.said and verdict.severity != "not_provable"
+    limit = (UNACKED_PER_SUBSCRIPTION if of_subscription else UNACKED_PER_CONSUMER,) if rests_on_claim else ()
     return context.finding(
         finding,
         wording.what.format_map(words),
@@ -82,11 +197,10 @@ def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingCo
         [f"seq {context.names.seq(seq)}: {event}" for seq, event in sorted(_events(finding, context.names))],
         contrast=wording.contrast,
         against=wording.against.format_map(words),
-        assumes=_assumed(finding, verdict, context),
-        sticky_hash=finding.hash if keyed else None,
-        key_id=finding.key_id if keyed else None,
-        ledger_id=or_none(finding.ledger),
-        entry_id=or_none(finding.entry),
+        assumes=assumed(limit, context),
+        sticky_hash=or_none(finding.hash),
+        key_id=None if finding.hash == UNKNOWN else finding.key_id,
+        entry=(or_none(finding.ledger), or_none(finding.entry)),
         consumer=finding.consumer,
         other_consumer=finding.other_consumer,
         epoch=epoch,
@@ -95,16 +209,7 @@ def _finding(finding: KernelFinding, verdict: FindingVerdict, context: FindingCo
     )
 
 
-def _assumed(finding: KernelFinding, verdict: FindingVerdict, context: FindingContext) -> tuple[Assumption, ...]:
-    """The limit that a dispatch goes beyond, if no row says it."""
-    if finding.rule != UNACKED_LIMIT or finding.said or verdict.severity == "not_provable":
-        return ()
-    name = UNACKED_PER_SUBSCRIPTION if finding.limited == OF_SUBSCRIPTION else UNACKED_PER_CONSUMER
-    return assumed((name,), context)
-
-
 def _detail(finding: KernelFinding, context: FindingContext) -> dict[str, object]:
-    """The details that have no column."""
     detail: dict[str, object] = {"draining": bool(finding.draining)}
     if finding.other_ledger != UNKNOWN:
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)
@@ -143,9 +248,7 @@ def _words(finding: KernelFinding, names: Names, in_epoch: str, owned: bool) -> 
     receiver, other = names.spoken(finding.consumer), names.spoken(finding.other_consumer)
     entry, other_seq = position(finding.ledger, finding.entry), names.seq(finding.other_seq)
     here = f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})"
-    waited = ""
-    if finding.rule in OVERTAKING:
-        waited = f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}"
+    waits = finding.rule in OVERTAKING
     return {
         "receiver": receiver,
         "other": other,
@@ -160,7 +263,7 @@ def _words(finding: KernelFinding, names: Names, in_epoch: str, owned: bool) -> 
         "held_messages": count(finding.value, "unacknowledged message"),
         "read_entries": entries(finding.read_when_full),
         "redeliver_requests": count(finding.expected, "redeliver request"),
-        "waited": waited,
+        "waited": f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}" if waits else "",
         "other_since_seq": names.seq(finding.other_since_seq),
         "draining": "the hash was draining and " if finding.draining else "",
         "routed": "" if finding.other_consumer == NOBODY else f", which the selector of this version routes to {other}",

@@ -111,26 +111,16 @@ def overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict
     """
     if finding.seq in context.misrouted:
         verdict = unexplained("the receiver did not own the hash")
-    elif rewound := sent_from_before(finding, finding.seq, finding.ts_us, context):
-        return rewound
     else:
-        verdict = _overtaken(finding, context)
+        left_behind = _was_left_behind(finding.other_marks)
+        verdict = (
+            sent_from_before(finding, finding.seq, finding.ts_us, context)
+            # Before E7, which is rarer: under the classic dispatcher every leave causes this (contract 6.5).
+            or _hidden(finding, left_behind, context)
+            or (_replay_in_flight(finding, context) if left_behind else _unblocked_amid_a_read(finding, context))
+            or (two_holders(finding, context) if left_behind else UNEXPLAINED)
+        )
     return milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
-
-
-def _overtaken(finding: KernelFinding, context: FindingContext) -> FindingVerdict:
-    left_behind = _was_left_behind(finding.other_marks)
-    # Checked before E7, which is rarer: under the classic dispatcher every leave causes this (contract 6.5).
-    hidden = _hidden(finding, left_behind, context.skew_us)
-    if hidden and context.bugs_with("hidden_in_replay"):
-        return context.explained(hidden, "hidden_in_replay")
-    if left_behind:
-        return _replay_in_flight(finding, context) or two_holders(finding, context)
-    # Both waited, and draining ended at most one read before (contract 4.11).
-    if context.drained_before(finding, max(finding.since_seq, finding.other_since_seq)):
-        because = "the hash had just stopped draining, and the older entry had been put back to replay before that"
-        return context.explained(because, "unblocked_amid_a_read", exception="E8")
-    return UNEXPLAINED
 
 
 def sent_from_before(finding: KernelFinding, seq: int, ts_us: int, context: FindingContext) -> FindingVerdict | None:
@@ -197,25 +187,35 @@ def _replay_in_flight(finding: KernelFinding, context: FindingContext) -> Findin
     )
 
 
-def _hidden(finding: KernelFinding, left_behind: bool, skew_us: int) -> str:
-    """Why the classic dispatcher does not see that the older entry waits in replay (F11); empty: it sees it.
+def _hidden(finding: KernelFinding, left_behind: bool, context: FindingContext) -> FindingVerdict | None:
+    """The verdict that it is F11: the classic dispatcher does not see that the older entry waits in replay.
 
     The dispatcher counts the entries that a leaving consumer held under hash 0. When such an entry is put back to
     replay again, it gets its own hash without being added to the count of that hash, but is subtracted when it is sent
     (4.12). So the count reaches 0 while other entries of the hash still wait, and a normal read, but no replay read,
     passes them.
     """
-    if left_behind:
-        return "the older entry was returned when its consumer left, and the dispatcher counts it under hash 0"
     # Other entries of the same read, sent just before, may already have marked this entry as read.
-    just_read = finding.read_ts == UNKNOWN or finding.ts_us - finding.read_ts < skew_us
+    just_read = finding.read_ts == UNKNOWN or finding.ts_us - finding.read_ts < context.skew_us
     by_normal_read = finding.marks & Mark.RETURNED == 0 and just_read
-    if by_normal_read and finding.other_marks & Mark.READ and finding.left_sent_seq > finding.other_since_seq:
-        return (
+    if left_behind:
+        because = "the older entry was returned when its consumer left, and the dispatcher counts it under hash 0"
+    elif by_normal_read and finding.other_marks & Mark.READ and finding.left_sent_seq > finding.other_since_seq:
+        because = (
             f"at seq {finding.left_sent_seq}, while the older entry waited in replay, the broker sent an entry of the "
             "hash that a leaving consumer had returned, and subtracted it from a count that never included it"
         )
-    return ""
+    else:
+        return None
+    return context.explained(because, "hidden_in_replay") if context.bugs_with("hidden_in_replay") else None
+
+
+def _unblocked_amid_a_read(finding: KernelFinding, context: FindingContext) -> FindingVerdict | None:
+    """The verdict that it is #23870 (contract 4.11): both waited, and draining ended at most one read before."""
+    if not context.drained_before(finding, max(finding.since_seq, finding.other_since_seq)):
+        return None
+    because = "the hash had just stopped draining, and the older entry had been put back to replay before that"
+    return context.explained(because, "unblocked_amid_a_read", exception="E8")
 
 
 def late_first(

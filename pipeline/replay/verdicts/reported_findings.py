@@ -1,22 +1,24 @@
-"""Findings on what the broker reports: snapshots and counters that contradict the trace, settings it does not have.
+"""Findings on what the broker reports: snapshots, counters and clocks that contradict the trace, settings it has not.
 
 If a consumer has fewer than zero unacknowledged messages, the broker subtracted some twice. If only the total is below
 the sum of its consumers, the broker subtracted more for a consumer that left than it had added (contract 4.14).
 Snapshots have no total of permits; permits below zero after a leave have no other known cause.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
-from dispatch_audit.pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.contract.known_bugs import Symptom
+from dispatch_audit.pipeline.contract.rules import RULES, RuleName
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.snapshots.comparison import ImpossibleCounter, Mismatch
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
+from dispatch_audit.pipeline.replay.verdicts.alibis import doubt_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import (
     UNEXPLAINED,
@@ -27,11 +29,10 @@ from dispatch_audit.pipeline.replay.verdicts.finding import (
     of_rule,
     severities,
 )
-from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of
-from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.utc import moment
 
 _NAMED_MAX = 10
+_SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "available permits"}
 # By rule: the noun for what differs, and the clauses for what only the broker has and for what only the trace has.
 _DIFFERENCES: Final[Mapping[RuleName, tuple[tuple[str, str], tuple[str, str]]]] = {
     "assignment_mismatch": (
@@ -72,56 +73,39 @@ def _never_recorded(context: FindingContext) -> str:
     return doubt_of(context, NEVER, "acks")
 
 
-def _mismatch_verdict(mismatch: Mismatch, context: FindingContext) -> FindingVerdict:
-    of_draining = mismatch.rule == "draining_mismatch"
-    because = (
-        mismatch.undecided
-        or doubt_of(context, mismatch.snapshot.seq, "dispatcher", "leaves")
-        or (_never_recorded(context) if of_draining else "")
-    )
-    if because:
-        return not_provable(because)
-    if of_draining and mismatch.missing and not mismatch.surplus:
-        return context.explained("", "reported_as_draining_still")
-    return UNEXPLAINED
-
-
 def _mismatch_finding(mismatch: Mismatch, rule: RuleName, context: FindingContext) -> JudgedFinding:
     noun, templates = _DIFFERENCES[rule]
+    of_draining, verdict = rule == "draining_mismatch", UNEXPLAINED
     differences = "; ".join(
         template.format(count(len(items), *noun), _listed(items))
         for template, items in zip(templates, (mismatch.missing, mismatch.surplus), strict=True)
         if items
     )
-    at = moment(mismatch.snapshot.ts_us)
-    what = f"for {context.names.spoken(mismatch.consumer)} at {at} {differences}"
-    verdict = _mismatch_verdict(mismatch, context)
-    return _of_snapshot(mismatch.snapshot, what, verdict, context, consumer=mismatch.consumer, detail={})
+    what = f"for {context.names.spoken(mismatch.consumer)} at {moment(mismatch.snapshot.ts_us)} {differences}"
+    if because := (
+        mismatch.undecided
+        or doubt_of(context, mismatch.snapshot.seq, "dispatcher", "leaves")
+        or (_never_recorded(context) if of_draining else "")
+    ):
+        verdict = not_provable(because)
+    elif of_draining and mismatch.missing and not mismatch.surplus:
+        verdict = context.explained("", "reported_as_draining_still")
+    return _of_snapshot(mismatch.snapshot, what, verdict, context, consumer=mismatch.consumer)
 
 
 def _of_snapshot(
-    snapshot: Snapshot,
-    what: str,
-    verdict: FindingVerdict,
-    context: FindingContext,
-    *,
-    detail: dict[str, object],
-    **parts: Any,
+    snapshot: Snapshot, what: str, verdict: FindingVerdict, context: FindingContext, **parts: Any
 ) -> JudgedFinding:
     """A finding on a snapshot, with the rows between which it was taken."""
-    names = context.names
-    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
-    evidence = [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"]
-    bracket = {"seq_begin": begin, "seq_end": end}
-    return context.finding(snapshot, what, verdict, evidence, detail={**detail, **bracket}, **parts)
+    begin, end = map(context.names.own_seq, (snapshot.seq_begin, snapshot.seq_end))
+    evidence = [f"seq {context.names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"]
+    detail = {**parts.pop("detail", {}), "seq_begin": begin, "seq_end": end}
+    return context.finding(snapshot, what, verdict, evidence, detail=detail, **parts)
 
 
 def _listed(items: Sequence[str]) -> str:
     more = len(items) - _NAMED_MAX
     return ", ".join(items[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-
-
-_SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "available permits"}
 
 
 def counter_findings(context: FindingContext) -> list[RuleFindings]:
@@ -133,32 +117,25 @@ def counter_findings(context: FindingContext) -> list[RuleFindings]:
     return [RuleFindings("impossible_counter", found.snapshots.counters.checked, +counts, findings)]
 
 
-def _bugs(found: ImpossibleCounter, context: FindingContext) -> tuple[str, ...]:
-    if found.counter != "unacked_messages":
-        return context.bugs_with("permits_below_zero_after_a_leave") if found.after_leave else ()
-    if found.consumer != NOBODY or found.value >= found.of_consumers:
-        return context.bugs_with("unacknowledged_below_zero")
-    return context.bugs_with("total_below_that_of_consumers")
-
-
 def _counter_finding(found: ImpossibleCounter, context: FindingContext) -> JudgedFinding:
-    snapshot, names = found.snapshot, context.names
-    of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
-    together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
+    snapshot, names, of_all = found.snapshot, context.names, found.consumer == NOBODY
+    symptom: Symptom = "permits_below_zero_after_a_leave"
+    if found.counter == "unacked_messages":
+        of_total = of_all and found.value < found.of_consumers
+        symptom = "total_below_that_of_consumers" if of_total else "unacknowledged_below_zero"
+    known = found.counter == "unacked_messages" or found.after_leave
+    together = f", and {found.of_consumers} for its consumers together" if of_all else ""
     return _of_snapshot(
         snapshot,
-        f"for {of_whom} the broker reports {found.value} {_SPOKEN[found.counter]} at {moment(snapshot.ts_us)} "
-        f"(seq {names.seq(snapshot.seq)}){together}",
-        FindingVerdict("info", known_bugs=_bugs(found, context)),
+        f"for {'the subscription' if of_all else names.spoken(found.consumer)} the broker reports {found.value} "
+        f"{_SPOKEN[found.counter]} at {moment(snapshot.ts_us)} (seq {names.seq(snapshot.seq)}){together}",
+        FindingVerdict("info", known_bugs=context.bugs_with(symptom) if known else ()),
         context,
         contrast="but",
         against="there cannot be fewer than none",
         consumer=found.consumer,
         detail={"counter": found.counter, "value": found.value},
     )
-
-
-_NEVER_CLAIMED: Final = "trace.json does not give {setting}, whose default on this release is {value}"
 
 
 def settings_findings(context: FindingContext) -> list[RuleFindings]:
@@ -170,16 +147,19 @@ def settings_findings(context: FindingContext) -> list[RuleFindings]:
 
 def _setting_finding(contradiction: Contradiction, context: FindingContext) -> JudgedFinding:
     claim, at, names = contradiction.claim, contradiction.at, context.names
+    shown = contradiction.value or "another value"
+    what = f"trace.json claims {claim.name} = {claim.text}"
+    if claim.where == "default":
+        what = f"trace.json does not give {claim.name}, whose default on this release is {claim.text}"
+    elif claim.seq is not None:
+        what = f"the settings at seq {names.seq(claim.seq)} claim {claim.name} = {claim.text}"
     return context.finding(
         at,
-        _claimed(claim, names),
+        what,
         not_provable(contradiction.judged),
         [f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
         contrast="but",
-        against=(
-            f"the broker shows {contradiction.value or 'another value'} at {moment(at.ts_us)} (seq "
-            f"{names.seq(at.seq)}): {contradiction.shown}"
-        ),
+        against=f"the broker shows {shown} at {moment(at.ts_us)} (seq {names.seq(at.seq)}): {contradiction.shown}",
         detail={
             "setting": claim.name,
             "claimed": claim.text,
@@ -190,8 +170,24 @@ def _setting_finding(contradiction: Contradiction, context: FindingContext) -> J
     )
 
 
-def _claimed(claim: Setting, names: Names) -> str:
-    if claim.where == "default":
-        return _NEVER_CLAIMED.format(setting=claim.name, value=claim.text)
-    who = "trace.json" if claim.seq is None else f"the settings at seq {names.seq(claim.seq)}"
-    return f"{who} {'claim' if claim.seq is not None else 'claims'} {claim.name} = {claim.text}"
+def clocks_apart(context: FindingContext) -> Iterator[RuleFindings]:
+    """The transfers between clocks that are apart; nothing where a topic has one recorder."""
+    recorders = context.recorders
+    if not recorders.terms:
+        return
+    until_us = {term.first: before.until_us for before, term in pairwise(recorders.terms)}
+    found = [
+        context.finding(
+            TracePoint(apart.place, until_us[apart.place]),
+            recorders.spoken_clocks(apart),
+            not_provable(
+                f"their rows are behind the stamps of the producer {apart.producer} by times that differ by as much, "
+                "so nothing is said of how long anything took that began on the one and ended on the other"
+            ),
+            [f"seq {context.names.seq(apart.place)}: first row of the next owner"],
+            remedy=RULES["clocks_apart"].remedy,
+            detail={"ahead_seconds": apart.ahead_us / 1e6, "producer": apart.producer},
+        )
+        for apart in recorders.apart
+    ]
+    yield of_rule("clocks_apart", len(until_us), found)

@@ -8,7 +8,7 @@ import pytest
 from dispatch_audit.pipeline.replay.replay_on_spark import by_group
 from dispatch_audit.pipeline.replay.rows import task_result as module
 from dispatch_audit.pipeline.replay.rows.task_result import task_result
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import batches_in
 
 _RULE = {"topic": ["t"], "subscription": ["s"], "rule": ["ownership"], "checked": [7]}

@@ -8,8 +8,7 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.replay.rows.findings import violations
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
-from dispatch_audit.pipeline.replay.verdicts.finding import ALL, FindingText, JudgedFinding, RuleFindings
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL, Columns, FindingText, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.tables.schemas import VIOLATIONS
 
 EXPLANATIONS = {

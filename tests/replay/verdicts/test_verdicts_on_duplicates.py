@@ -7,8 +7,8 @@ from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_NEAR_US
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import judged
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict
-from dispatch_audit.pipeline.replay.verdicts.judge import judged
 
 
 def overlapping(

@@ -10,9 +10,9 @@ from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
+from dispatch_audit.pipeline.replay.verdicts.alibis import doubt_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding
-from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of
 
 # A short slow moment may put a few small reads of one consumer's entries into replay, but not so many full reads.
 _READS_IN_REPLAY: Final = 10

@@ -20,11 +20,10 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.state.values import Cause
+from dispatch_audit.pipeline.replay.verdicts.alibis import assumed, doubt_of_waits, is_not_known, of_waits, unknown
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.filtered import doubt_of_filters, doubt_of_hash
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding, RuleFindings, severities
-from dispatch_audit.pipeline.replay.verdicts.missing.alibis import doubt_of_waits
-from dispatch_audit.pipeline.replay.verdicts.missing.assumed import assumed, is_not_known, of_waits, unknown
-from dispatch_audit.pipeline.replay.verdicts.missing.filtered import doubt_of_filters, doubt_of_hash
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import bugs_of, cut_off, hang_in, hung, spoken
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import Standstill, standstills

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.records import NOBODY
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
+from dispatch_audit.pipeline.replay.verdicts.finding import Names, position
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import Standstill
 from dispatch_audit.pipeline.utc import moment
 

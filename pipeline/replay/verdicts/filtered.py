@@ -23,17 +23,13 @@ from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 
 _IN_FORCE: Final = "entry filters are in force ({}), which reject an entry or put it off without a row (E4)"
-_PERHAPS: Final = (
-    "later entries of its hash passed it and it was never sent, as if an entry filter had rejected it (E4): no row "
-    "says which filters the topic has"
-)
-_NONE_SENT: Final = (
-    "no entry of its hash was ever sent, as if an entry filter had rejected all of them (E4): no row says which "
-    "filters the topic has"
-)
-_PUT_OFF: Final = (
-    "it came with a redelivery count that no row raised, as if an entry filter had put it off (E4): no row says which "
-    "filters the topic has"
+_PERHAPS, _NONE_SENT, _PUT_OFF = (
+    f"{what} (E4): no row says which filters the topic has"
+    for what in (
+        "later entries of its hash passed it and it was never sent, as if an entry filter had rejected it",
+        "no entry of its hash was ever sent, as if an entry filter had rejected all of them",
+        "it came with a redelivery count that no row raised, as if an entry filter had put it off",
+    )
 )
 
 Position = tuple[int, int]
@@ -49,8 +45,11 @@ def alibis_of_filters(context: FindingContext) -> list[Alibi]:
     """The alibis that entry filters give to findings about order."""
     if in_force := filters_in_force(context):
         return [Alibi("filters", everything, "not_provable", in_force)]
-    shown = ((perhaps_rejected(context), _PERHAPS), (_put_off(context), _PUT_OFF))
-    return [Alibi("filters", partial(_came_late, late), "not_provable", because) for late, because in shown if late]
+    late = _perhaps_filtered(context)
+    return [
+        Alibi("filters", partial(_came_late, {at for at in late if late[at] == because}), "not_provable", because)
+        for because in dict.fromkeys(late.values())
+    ]
 
 
 def _came_late(late: set[Position], found: Records) -> Mask:
@@ -63,11 +62,8 @@ def _came_late(late: set[Position], found: Records) -> Mask:
 
 def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
     """Why an entry filter may have taken the entries that waited, as a clause; empty: nothing says so."""
-    if in_force := filters_in_force(context):
-        return in_force
-    if oldest in perhaps_rejected(context):
-        return _PERHAPS
-    return _PUT_OFF if oldest in _put_off(context) else ""
+    in_force = filters_in_force(context)
+    return in_force or ("" if oldest is None else _perhaps_filtered(context).get(oldest, ""))
 
 
 def doubt_of_hash(context: FindingContext, wait: Blocked) -> str:
@@ -76,45 +72,43 @@ def doubt_of_hash(context: FindingContext, wait: Blocked) -> str:
     if doubt or not is_open:
         return doubt
     traffic, said = context.found.dispatcher.traffic, context.found.loop.in_force.of(ENTRY_FILTERS).value is not None
-    counts, error = traffic.hashes.counts(), traffic.keys.error_max
     # Where its owner is not sent several hashes, and nothing else or one of them before, no filter is the reason.
     others = {other.hash for other in context.found.reported_passed_over if other.consumer == wait.consumer}
-    sent = others & set(counts.group.tolist()) or (len(others) > 1 and wait.detail["passed_by"] != wait.consumer)
-    shown = sent or _stays_in_front(context, wait.roots[0], wait.span.from_ts)
-    return "" if said or error or shown else _NONE_SENT
+    sent = others & set(traffic.hashes.counts().group.tolist())
+    shown = sent or (len(others) > 1 and wait.detail["passed_by"] != wait.consumer)
+    shown = shown or _stays_in_front(context, wait.roots[0], wait.span.from_ts)
+    return "" if said or traffic.keys.error_max or shown else _NONE_SENT
 
 
-def perhaps_rejected(context: FindingContext) -> set[Position]:
-    """The entries that later ones of their hash passed, and that were not sent by the end of the trace.
+def _perhaps_filtered(context: FindingContext) -> dict[Position, str]:
+    """The entries that a filter may have rejected, or put off, each with the reason as a clause.
 
-    One that was passed within the last `READ_US` may still be on its way.
+    Rejected may be what later entries of its hash passed, and what was not sent by the end of the trace; what was
+    passed within the last `READ_US` may still be on its way. Put off may be what came with a redelivery count that no
+    row raised.
     """
     findings = context.found.findings
     unpermitted = findings.permitted == NOT_PERMITTED
     long_ago = findings.ts_us <= context.found.membership.released.ts_us - READ_US
     passed = chosen(findings, np.isin(findings.rule, OVERTAKING) & unpermitted & long_ago)
     others = dict(zip(positions(passed.other_ledger, passed.other_entry), passed.ts_us.tolist(), strict=True))
+    raised = chosen(findings, (findings.rule == REDELIVERY_COUNT) & (findings.value > findings.expected))
+    put_off = dict.fromkeys(positions(raised.ledger, raised.entry), _PUT_OFF)
     if not others:
-        return set()
+        return put_off
     entries: Any = context.found.dispatcher.seen.entries.view(np.ndarray)
-    used = entries[entries["ledger"] != UNKNOWN]
-    unsent = used[(used["times_sent"] == 0) & (used["marks"] & Mark.WAITING != 0)]
+    unsent = entries[(entries["ledger"] != UNKNOWN) & (entries["times_sent"] == 0)]
+    unsent = unsent[unsent["marks"] & Mark.WAITING != 0]
     rejected = others.keys() & set(positions(unsent["ledger"], unsent["entry"]))
     # A snapshot shows mark-delete in front of it, and the broker acknowledges what a filter rejects.
-    return {position for position in rejected if not _stays_in_front(context, position, others[position])}
+    shown = {position for position in rejected if _stays_in_front(context, position, others[position])}
+    return put_off | dict.fromkeys(rejected - shown, _PERHAPS)
 
 
 def _stays_in_front(context: FindingContext, oldest: Position, since_us: int) -> bool:
     """Whether a snapshot after a time shows that mark-delete stays in front of the oldest entry that is open."""
     shown_us = int(common_of(context.found.dispatcher.seen)["shown_ts"])
     return oldest == context.oldest_open and context.config.sample.is_all and shown_us > since_us + READ_US
-
-
-def _put_off(context: FindingContext) -> set[Position]:
-    """The entries that came with a redelivery count that no row raised."""
-    findings = context.found.findings
-    raised = chosen(findings, (findings.rule == REDELIVERY_COUNT) & (findings.value > findings.expected))
-    return set(positions(raised.ledger, raised.entry))
 
 
 def positions(ledgers: Ints, entries: Ints) -> list[Position]:

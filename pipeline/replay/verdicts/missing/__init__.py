@@ -1,1 +1,0 @@
-"""Verdicts on findings that rows missing in the trace may explain."""
