@@ -79,8 +79,7 @@ def _growth(wait: Blocked, bugs: tuple[str, ...], context: FindingContext) -> Ju
             f"seq {names.seq(interval.from_seq)}: {names.spoken(wait.consumer)} can be sent nothing from here on",
             f"seq {names.seq(interval.to_seq)}: {entries(in_replay)} that were read meanwhile wait in replay for it",
         ],
-        ledger_id=wait.roots[0][0] if wait.roots else None,
-        entry_id=wait.roots[0][1] if wait.roots else None,
+        entry=next(iter(wait.roots), (None, None)),
         consumer=wait.consumer,
         detail={"in_replay": in_replay, "cause": wait.cause, "seconds": seconds},
     )

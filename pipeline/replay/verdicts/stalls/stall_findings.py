@@ -135,8 +135,7 @@ def _finding(standstill: Standstill, context: FindingContext) -> JudgedFinding:
         contrast="although",
         against=told.against,
         assumes=assumed(() if severity == "not_provable" else (*named, *of_waits(context)), context),
-        ledger_id=wait.roots[0][0] if wait.roots else None,
-        entry_id=wait.roots[0][1] if wait.roots else None,
+        entry=next(iter(wait.roots), (None, None)),
         detail=told.detail,
         **told.about,
     )
