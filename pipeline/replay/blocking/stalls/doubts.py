@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.blocking.attribution import are_before
+from dispatch_audit.pipeline.replay.blocking.attribution import are_before, waiters
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import may_be_skipped
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Mask, Situation
@@ -111,7 +111,9 @@ def _has_its_share(situation: Situation) -> Mask:
 
 
 def _replay_full(situation: Situation) -> bool:
-    limit, unsure, waiting = situation.look_ahead_limit, _unsure(situation.state), situation.waiting
+    limit, waiting = situation.look_ahead_limit, situation.waiting
+    # What is delayed is in replay if its consumer could not be sent it when it was read (4.13).
+    unsure = _unsure(situation.state) + waiters(situation.state, delayed=True).slot.size
     if situation.recent.applies or limit is None or unsure + waiting.slot.size < limit:
         return False
     return unsure > 0 or bool(may_be_skipped(situation.state, waiting, situation.reported).any())
@@ -168,8 +170,8 @@ DOUBTS: Final[Mapping[str, Doubt]] = {
         _has_its_share,
     ),
     "look_ahead_limit": Doubt(
-        "entries of which no row shows where they are, from before a reset or a skip, may have filled replay up to the "
-        "look-ahead limit",
+        "entries of which no row shows where they are, from before a reset or a skip or delayed, may have filled "
+        "replay up to the look-ahead limit",
         _replay_full,
     ),
     RATE: Doubt(
