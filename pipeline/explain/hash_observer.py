@@ -132,12 +132,12 @@ def hash_state(state: Seen, sticky_hash: int) -> HashState:
     for holder in entries.holder[pending[np.argsort(entries.sent_at.seq[pending], kind="stable")]].tolist():
         held[holder] = held.get(holder, 0) + 1
     waiting = of_hash & (entries.holder < 0) & (entries.marks & Mark.WAITING != 0)
-    drains = hashes.draining_since.seq[slot] != UNKNOWN and hashes.away[slot] == 1
+    drains = hashes.episode.from_seq[slot] != UNKNOWN and hashes.away[slot] == 1
     return HashState(
         owner,
         held,
         int(hashes.holder[slot]) if drains else NOBODY,
-        int(hashes.new_owner[slot]) if drains else NOBODY,
+        int(hashes.episode.new_owner[slot]) if drains else NOBODY,
         int(np.count_nonzero(waiting)),
         int(np.count_nonzero(waiting & (entries.marks & Mark.READ != 0))),
     )

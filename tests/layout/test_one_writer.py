@@ -112,6 +112,7 @@ def test_a_transition_writes_no_memory_of_an_observer(module: str) -> None:
     """What begins anew is another matter: a slot, a limit that a row says anew, the counts of a window."""
     anew = {
         "dispatcher/claimed_limits.py": {"waits", "limits"},
+        "dispatcher/dispatcher.py": {"limits"},
         "dispatcher/entry/entries.py": {"checks"},
         "dispatcher/join_leave_reset.py": {"checks"},
         "dispatcher/row_replay.py": {"checks"},

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import Seen
 from dispatch_audit.pipeline.replay.state.values import NOT_DUE, OVERDUE, Cause, Mark
@@ -141,7 +141,7 @@ class Blocked(NamedTuple):
     def kind(self) -> StallKind:
         """The facts that decide the verdict on a finding."""
         detail = self.detail
-        healed = detail["went_on"] or self.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
+        healed = detail["went_on"] or self.span.ended_by not in (By.RESET, By.LEAVE, By.GAP, By.OPEN)
         facts = detail["with_permits"] is not None, detail["symptom"], healed, detail["doubt"], bool(detail["unknown"])
         return StallKind(self.scope, self.cause, *facts)
 

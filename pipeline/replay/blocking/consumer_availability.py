@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import was_reset
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, set_point
-from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of
+from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of, was_reset
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, Cause
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import By
 
 
 @checkpointed("kept_intervals")
@@ -77,7 +77,7 @@ class KeptIntervals:
 
     def is_found_later(self, span: Interval) -> bool:
         """Whether an interval is open at the end of a window; the one in which it ends, or the last one, finds it."""
-        return self.open_until is not None and span.ended_by == STILL_OPEN
+        return self.open_until is not None and span.ended_by == By.OPEN
 
     def note(self, intervals: Iterable[Blocked]) -> None:
         """Keeps intervals of which no row is missing; at the end of a window the next one may continue them."""
@@ -89,7 +89,7 @@ class KeptIntervals:
             else:
                 # A hash has one interval as long as its cause stays the same.
                 until = self.open_until
-                span = interval.span._replace(to_seq=until.seq, to_ts=until.ts_us, ended_by=STILL_OPEN)
+                span = interval.span._replace(to_seq=until.seq, to_ts=until.ts_us, ended_by=By.OPEN)
                 self.keep(interval._replace(span=span))
 
     def keep(self, interval: Blocked) -> None:

@@ -30,8 +30,6 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PE
 from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
-    BY_ACK,
-    BY_MARK_DELETE,
     GIVES_UP,
     INTERVAL_OVER,
     INTERVALS,
@@ -39,6 +37,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     RELEASED,
     SAMPLE,
     STALLED,
+    By,
     KernelInterval,
     Output,
 )
@@ -145,9 +144,9 @@ class BlockingMonitor:
         elif reason == PASSES:
             # It passed them after the snapshot before at the earliest.
             shown = TracePoint(at.seq, int(common_of(state)["shown_ts"]))
-            self.members_change(state, shown, BY_MARK_DELETE)
+            self.members_change(state, shown, By.MARK_DELETE)
         elif reason == RELEASED:
-            self.members_change(state, at, BY_ACK)
+            self.members_change(state, at, By.ACK)
             self.recent.release(state, at)
         elif reason == INTERVAL_OVER:
             self.take_intervals(state, out)

@@ -28,7 +28,7 @@ from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.memories import WAIT
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_LEAVE
+from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of
 from dispatch_audit.pipeline.replay.state.values import Cause, Mark
@@ -149,14 +149,14 @@ class RecentlyJoined:
     def release(self, state: SeenByBlocking, at: TracePoint) -> None:
         """Releases the consumers whose position mark-delete has reached."""
         reached = _next_of(common_of(state)["mark_delete"])
-        self._end(state, [*takewhile(lambda held: held.until <= reached, self.waiting)], at, BY_ACK)
+        self._end(state, [*takewhile(lambda held: held.until <= reached, self.waiting)], at, By.ACK)
 
     def leave(self, state: SeenByBlocking, consumer: int, at: TracePoint) -> None:
         """Releases a consumer that leaves, or all if one remains; call before the leave."""
         if common_of(state)["connected"] <= 2:
-            self.close(state, at, BY_LEAVE)
+            self.close(state, at, By.LEAVE)
         else:
-            self._end(state, [held for held in self.waiting if held.place == consumer], at, BY_LEAVE)
+            self._end(state, [held for held in self.waiting if held.place == consumer], at, By.LEAVE)
         for of in (self._released_us, self._reported, self._perhaps):
             of.pop(consumer, None)
 

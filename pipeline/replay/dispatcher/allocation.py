@@ -16,11 +16,19 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import count_never_
 from dispatch_audit.pipeline.replay.durations import SLOWEST_READ_US
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.pair_index import drop, empty_table, put_all
+from dispatch_audit.pipeline.replay.state.index import drop, empty_table, put_all
 from dispatch_audit.pipeline.replay.state.kinds import CONSUMER, ENTRY, HASH, LEDGER
 from dispatch_audit.pipeline.replay.state.memories import CONSUMER_LIMIT, CONSUMER_WAIT, HASH_WAIT
 from dispatch_audit.pipeline.replay.state.output import Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, chosen, first_of, position_of
+from dispatch_audit.pipeline.replay.state.records import (
+    UNKNOWN,
+    Ints,
+    RecordKind,
+    Records,
+    chosen,
+    first_of,
+    position_of,
+)
 from dispatch_audit.pipeline.replay.state.state import State, common_of
 from dispatch_audit.pipeline.replay.state.values import Mark
 
@@ -71,21 +79,47 @@ def make_room(
         freed, most = sweep(state, out, from_us, report_min_us)
         if freed.size:
             forgotten(freed, most)
-    state = _roomy_entries(state, need.entries, open_entries_max)
-    state = _roomy_hashes(state, need.entries)
+    used = len(state.entries) - int(common["free_entries"])
+    if used > open_entries_max:
+        raise LimitError(
+            f"{used:,} entries of one subscription are open at the same time; the limit is {open_entries_max:,}",
+            "raise limits.open_entries_max if the memory allows it, or audit a shorter window",
+        )
+    waits, limits, checks = state.waits, state.limits, state.checks
+    if common["free_entries"] < need.entries:
+        entries, free = _more_slots(state.entries, ENTRY, state.entries_free, common["free_entries"], need.entries)
+        state.common[0].free_entries += len(entries) - len(state.entries)
+        evidence_seq = _grown(checks.evidence_seq, np.full(len(entries), UNKNOWN, dtype=np.int64))
+        state = state._replace(entries=entries, entry_table=empty_table(len(entries)), entries_free=free)
+        state = state._replace(checks=checks._replace(evidence_seq=evidence_seq))
+        put_all(state.entry_table, entries.ledger, entries.entry)
+    if common["free_hashes"] < need.entries:
+        hashes, free = _more_slots(state.hashes, HASH, state.hashes_free, common["free_hashes"], need.entries)
+        state.common[0].free_hashes += len(hashes) - len(state.hashes)
+        waits = waits._replace(hashes=_grown(waits.hashes, HASH_WAIT.free(len(hashes))))
+        state = state._replace(hashes=hashes, hash_table=empty_table(len(hashes)), hashes_free=free, waits=waits)
+        put_all(state.hash_table, hashes.hash, hashes.hash)
     if len(state.consumers) < need.consumers:
-        state = _roomy_consumers(state, 2 * need.consumers)
+        size = 2 * need.consumers
+        state = state._replace(
+            consumers=_grown(state.consumers, CONSUMER.new(size)),
+            waits=waits._replace(consumers=_grown(waits.consumers, CONSUMER_WAIT.new(size))),
+            limits=limits._replace(consumers=_grown(limits.consumers, CONSUMER_LIMIT.new(size))),
+        )
     if common["words_used"] + need.words > state.words.size:
         state = _compacted_words(state, need.words)
     if common["ledgers"] + need.ledgers > state.ledgers.size:
-        state = _recent_ledgers(state, need.ledgers)
+        # Mark-delete does not return to the ledgers that it has passed.
+        known = first_of(state.ledgers, state.common[0].ledgers)
+        kept = chosen(known, known.ledger >= state.common[0].mark_delete.ledger)
+        state.common[0].ledgers = kept.size
+        state = state._replace(ledgers=_grown(kept, LEDGER.new(2 * (kept.size + need.ledgers))))
     return state
 
 
 @EntryPoint
 @compiled
 def _has_room(state: State, entries: int, consumers: int, words: int, ledgers: int, open_entries_max: int) -> bool:
-    """Whether the state has room for that many more records (`Need`), and no more entries are open than allowed."""
     common = state.common
     return bool(
         entries <= common[0].free_entries
@@ -97,72 +131,17 @@ def _has_room(state: State, entries: int, consumers: int, words: int, ledgers: i
     )
 
 
-def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
-    size = len(state.entries)
-    free = int(common_of(state)["free_entries"])
-    if size - free > open_entries_max:
-        raise LimitError(
-            f"{size - free:,} entries of one subscription are open at the same time; the limit is {open_entries_max:,}",
-            "raise limits.open_entries_max if the memory allows it, or audit a shorter window",
-        )
-    if free >= rows:
-        return state
-    grown = _slots(size - free, rows)
-    entries = _grown(state.entries, ENTRY.free(grown))
-    table = empty_table(grown)
-    put_all(table, entries.ledger, entries.entry)
-    state.common[0].free_entries += grown - size
-    evidence_seq = _grown(state.checks.evidence_seq, np.full(grown, UNKNOWN, dtype=np.int64))
-    return state._replace(
-        entries=entries,
-        entry_table=table,
-        entries_free=_grown_stack(state.entries_free, free, size, grown),
-        checks=state.checks._replace(evidence_seq=evidence_seq),
-    )
-
-
-def _roomy_hashes(state: State, rows: int) -> State:
-    size = len(state.hashes)
-    free = int(common_of(state)["free_hashes"])
-    if free >= rows:
-        return state
-    grown = _slots(size - free, rows)
-    hashes = _grown(state.hashes, HASH.free(grown))
-    table = empty_table(grown)
-    put_all(table, hashes.hash, hashes.hash)
-    state.common[0].free_hashes += grown - size
-    return state._replace(
-        hashes=hashes,
-        hash_table=table,
-        hashes_free=_grown_stack(state.hashes_free, free, size, grown),
-        waits=state.waits._replace(hashes=_grown(state.waits.hashes, HASH_WAIT.free(grown))),
-    )
-
-
-def _roomy_consumers(state: State, size: int) -> State:
-    waits, limits = state.waits, state.limits
-    return state._replace(
-        consumers=_grown(state.consumers, CONSUMER.new(size)),
-        waits=waits._replace(consumers=_grown(waits.consumers, CONSUMER_WAIT.new(size))),
-        limits=limits._replace(consumers=_grown(limits.consumers, CONSUMER_LIMIT.new(size))),
-    )
-
-
-def _slots(used: int, rows: int) -> int:
-    """The size to grow to: room for the next rows even when twice as many slots are in use."""
-    return 2 * max(used, _IN_USE_MIN) + rows
+def _more_slots(records: Records, kind: RecordKind, stack: Ints, free: int, rows: int) -> tuple[Records, Ints]:
+    """Records with room for the next rows even when twice as many slots are in use, and the stack of the free ones."""
+    size = len(records)
+    grown = 2 * max(size - free, _IN_USE_MIN) + rows
+    new = np.arange(grown - 1, size - 1, -1, dtype=np.int64)
+    return _grown(records, kind.free(grown)), np.concatenate((stack[:free], new, np.zeros(size - free, dtype=np.int64)))
 
 
 def _grown(records: _Array, larger: _Array) -> _Array:
     larger[: records.size] = records
     return larger
-
-
-def _grown_stack(stack: Ints, used: int, size: int, grown: int) -> Ints:
-    result = np.zeros(grown, dtype=np.int64)
-    result[:used] = stack[:used]
-    result[used : used + grown - size] = np.arange(grown - 1, size - 1, -1, dtype=np.int64)
-    return result
 
 
 def _compacted_words(state: State, more: int) -> State:
@@ -180,26 +159,10 @@ def _compacted_words(state: State, more: int) -> State:
     return state._replace(words=words)
 
 
-def _recent_ledgers(state: State, more: int) -> State:
-    known = first_of(state.ledgers, state.common[0].ledgers)
-    # Mark-delete does not return to the ledgers that it has passed.
-    kept = chosen(known, known.ledger >= state.common[0].mark_delete.ledger)
-    state.common[0].ledgers = kept.size
-    return state._replace(ledgers=_grown(kept, LEDGER.new(2 * (kept.size + more))))
-
-
-def need_of(events: Events) -> Need:
-    """The largest number of records that the events may add."""
-    entries, words, ledgers = _needed(events)
-    if ledgers > 1:
-        ledgers = np.unique(events.ledger[events.ledger >= 0]).size
-    return Need(entries=entries, consumers=0, words=words, ledgers=ledgers)
-
-
 @EntryPoint
 @compiled
-def _needed(events: Events) -> tuple[int, int, int]:
-    """The positions of events, the words of their ack sets, and how often the ledger changes among them, from none."""
+def need_of(events: Events) -> Need:
+    """The largest number of records that the events may add, at most a ledger each time that it changes among them."""
     entries, words, ledgers, latest = 0, 0, 0, UNKNOWN
     for row in range(events.code.size):
         ledger = events.ledger[row]
@@ -211,7 +174,7 @@ def _needed(events: Events) -> tuple[int, int, int]:
         if events.code[row] in (Code.ACK_PART_START, Code.ACK_PART_END) and events.word[row] == 0:
             left = int(events.words_left[row])
             words += (~left if left < 0 else left) + 1
-    return entries, words, ledgers
+    return Need(entries, 0, words, ledgers)
 
 
 def sweep(state: State, out: Output, from_us: int, report_min_us: int) -> tuple[Ints, NDArray[np.int32]]:

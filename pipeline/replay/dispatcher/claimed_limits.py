@@ -14,11 +14,16 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
-from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, LIMIT
+from dispatch_audit.pipeline.replay.state.memories import CLAIM
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
+from dispatch_audit.pipeline.replay.state.records import record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, State
-from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_DISREGARDED, CLAIM_STANDS, Cause
+from dispatch_audit.pipeline.replay.state.values import (
+    CLAIM_CONTRADICTED,
+    CLAIM_DISREGARDED,
+    CLAIM_STANDS,
+    Cause,
+)
 
 
 class _Limit(NamedTuple):
@@ -57,7 +62,6 @@ class ContradictedLimit(NamedTuple):
         first_seq: the first dispatch beyond it.
         passes: how often it was passed.
         most: unacknowledged messages, the most that were seen.
-        consumer: the index of the consumer that held them; NOBODY: it is the limit of the subscription.
     """
 
     setting: str
@@ -66,7 +70,6 @@ class ContradictedLimit(NamedTuple):
     first_seq: int
     passes: int
     most: int
-    consumer: int
 
 
 def take_limits(state: State, in_force: SettingsInForce) -> None:
@@ -87,17 +90,6 @@ def _claim(state: Seen, limited: int) -> Any:
     return record_of(state.limits.claims, CLAIM, limited)
 
 
-def stand_again(state: State, setting: str) -> None:
-    """Judges by a limit again, because a row says another one; what was counted about the former one is dropped."""
-    limited, seen = LIMITED[setting], record_of(state.limits.common, LIMIT)
-    state.limits.claims[limited : limited + 1] = CLAIM.new(1)
-    if limited == OF_CONSUMER:
-        state.limits.consumers[:] = CONSUMER_LIMIT.anew(state.limits.consumers)
-    else:
-        seen["full_since_ts"] = 0
-        record_of(state.common, COMMON)["full"] = 0
-
-
 def disregard(state: State, out: Output) -> list[ContradictedLimit]:
     """Drops the limits that the kernel has found contradicted, and that anything waits for them."""
     common, found = record_of(state.common, COMMON), list[ContradictedLimit]()
@@ -105,42 +97,15 @@ def disregard(state: State, out: Output) -> list[ContradictedLimit]:
         claim = _claim(state, limited)
         if claim["claim"] != CLAIM_CONTRADICTED:
             continue
-        most_by = record_of(state.limits.common, LIMIT)["most_by"] if limited == OF_CONSUMER else NOBODY
         at = TracePoint(*claim["contradicted"].item())
         passed_seq, passes, most = (int(claim[name]) for name in ("passed_seq", "passes", "most"))
-        found.append(ContradictedLimit(limit.setting, limit.cause.word, at, passed_seq, passes, most, int(most_by)))
+        found.append(ContradictedLimit(limit.setting, limit.cause.word, at, passed_seq, passes, most))
         claim["claim"] = CLAIM_DISREGARDED
         common[limit.at_most] = common[limit.blocks_at] = 0
         waits = state.waits.hashes.view(np.ndarray)
         waits["why"][waits["why"] == limit.cause] = Cause.READY
-        if limited == OF_CONSUMER:
-            _unblock_all(state)
-        else:
-            common["blocked_on_unacked"] = common["full"] = 0
+        if limited != OF_CONSUMER:
+            common["blocked_on_unacked"] = 0
     if out.stop[0] == CONTRADICTED:
         out.stop[0] = 0
     return found
-
-
-def _unblock_all(state: State) -> None:
-    consumers = state.consumers.view(np.ndarray)
-    consumers["permits"] += consumers["withheld"]
-    consumers["withheld"] = consumers["blocked"] = 0
-    causes = state.waits.consumers.view(np.ndarray)["cause"]
-    # Many a consumer lacked permits, too.
-    lacking = (record_of(state.common, COMMON)["permits_known_by"] != 0) & (consumers["permits"] <= 0)
-    blocked = causes == Cause.UNACKED_LIMIT_CONSUMER
-    causes[blocked] = np.where(lacking[blocked], Cause.NO_PERMITS, Cause.READY)
-
-
-def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us: int) -> None:
-    """Notes that nothing from a read position on had been read, if the subscription was at its limit before.
-
-    The broker took the snapshot that reports the position at `since_us` or later.
-    """
-    seen = record_of(state.limits.common, LIMIT)
-    if read_position is None or not 0 < seen["full_since_ts"] < since_us:
-        return
-    before = seen["unread"].item()
-    if before[0] == UNKNOWN or read_position < before:
-        seen["unread"] = read_position

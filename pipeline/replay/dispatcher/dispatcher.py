@@ -12,29 +12,21 @@ import numpy as np
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.dispatcher import draining, join_leave_reset
+from dispatch_audit.pipeline.replay.dispatcher import join_leave_reset
+from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import mark_delete_may_move
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import look_at_reads, stand_again
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities, note_capacity, take_permits
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import mark_delete_may_move
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays, remap
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.row_replay import RowReplay
-from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
-from dispatch_audit.pipeline.replay.state.output import (
-    BY_FLOW,
-    BY_GAP,
-    BY_JOIN,
-    BY_LEAVE,
-    BY_RESET,
-    BY_SETTINGS,
-    STILL_OPEN,
-)
+from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, LIMIT
+from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, By
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, record_of
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.state.values import LEAVING, RESTARTED
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, LEAVING, Reset
 
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
 _all_hashes_served = EntryPoint(join_leave_reset.all_hashes_served)
@@ -43,7 +35,7 @@ _close = EntryPoint(join_leave_reset.close)
 _end_delays = EntryPoint(end_delays)
 _consumer_left = EntryPoint(join_leave_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(join_leave_reset.end_unavailability_of_all)
-_remap = EntryPoint(draining.remap)
+_remap = EntryPoint(remap)
 _note_capacity = EntryPoint(note_capacity)
 _note_capacities = EntryPoint(note_capacities)
 
@@ -70,8 +62,8 @@ class Dispatcher(RowReplay):
         """Connects a consumer; the caller passes the new routing to `route`."""
         if self.connected == 0:
             self._first_joins(at)
-        self._before_change(at, BY_JOIN)
-        if common_of(self._state)["resetting"] == RESTARTED:
+        self._before_change(at, By.JOIN)
+        if common_of(self._state)["resetting"] == Reset.RESTARTED:
             # Joins wait until the cursor is reset (5.10), and the row of its end may be missing.
             self.end_reset(at)
         self.register_consumer(number)
@@ -93,7 +85,7 @@ class Dispatcher(RowReplay):
         common = record_of(self._state.common, COMMON)
         if common["last_dispatch"]["ts_us"] > 0:
             # Before the first dispatch the subscription may not have been there.
-            self.monitor.idle_over(self._state, at, BY_JOIN)
+            self.monitor.idle_over(self._state, at, By.JOIN)
         self.monitor.reports.rewound(at.ts_us)
         common["waiting_since"] = at
         if common["first_join_seq"] == UNKNOWN:
@@ -109,12 +101,12 @@ class Dispatcher(RowReplay):
     def disconnect(self, number: int, at: TracePoint) -> None:
         """Disconnects a consumer: its pending entries wait again."""
         is_last = self.connected == 1
-        self._before_change(at, BY_LEAVE, ends_all=is_last)
+        self._before_change(at, By.LEAVE, ends_all=is_last)
         if self.monitor.recent.applies:
             self.monitor.recent.leave(self._state, self.consumers.of[number], at)
         if is_last:
-            self._report_starved(at, BY_LEAVE)
-        self._reporting(_consumer_left, self.consumers.of[number], at, self.policy.skew_us)
+            self._reporting(_all_hashes_served, at, By.LEAVE, self.policy)
+        self._reporting(_consumer_left, self.consumers.of[number], at)
         self._limit_look_ahead()
 
     def route(self, routing: Routing, at: TracePoint, over_us: int, served: Routing, over_seq: int = UNKNOWN) -> None:
@@ -126,12 +118,12 @@ class Dispatcher(RowReplay):
         self._drain_output()
         before, promised = self._state.routing, self.consumers.routing(routing)
         served_by = promised if served is routing else self.consumers.routing(served)
-        self.collector.routings.change(before, served_by, over_us, self.policy.skew_us)
+        self.collector.change_routing(before, served_by, over_us, self.policy.skew_us)
         self._state = self._state._replace(routing=promised)
         if self.drains:
             _remap(self._state, before, at, over_seq)
             self.monitor.moves.note(self._state, before, at)
-        self._reporting(_change_owners, at, BY_JOIN, self.policy)
+        self._reporting(_change_owners, at, By.JOIN, self.policy)
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
         """Hashes all keys anew with another selector; no consumer is connected at that time (E16)."""
@@ -141,8 +133,12 @@ class Dispatcher(RowReplay):
 
     def begin_reset(self, at: TracePoint) -> None:
         """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
-        self._end_waits(at, BY_RESET)
-        join_leave_reset.reset_begins(self._state, at)
+        self._end_waits(at, By.RESET)
+        common, consumers = record_of(self._state.common, COMMON), self._state.consumers.view(np.ndarray)
+        common["resetting"] = Reset.BEGUN
+        # What waited until here has been reported, and from here on it waits for another dispatcher.
+        common["waiting_since"] = at
+        consumers["leaving"][consumers["connected"] == 1] = LEAVING
 
     def restart(self, at: TracePoint) -> None:
         """Applies the reset: the dispatcher loses its state, and its consumers are closed."""
@@ -150,18 +146,20 @@ class Dispatcher(RowReplay):
 
     def end_reset(self, at: TracePoint) -> None:
         """Ends the reset: later rows happened after it."""
-        join_leave_reset.reset_ended(self._state, at.ts_us, self.policy.skew_us)
+        common = record_of(self._state.common, COMMON)
+        common["resetting"] = Reset.ENDED if common["resetting"] == Reset.BEGUN else Reset.NONE
+        common["unseen_until_ts"] = max(int(common["unseen_until_ts"]), at.ts_us + self.policy.skew_us)
 
     def skip(self, at: TracePoint, over: bool) -> None:
         """Notes that an administrator moves mark-delete, here or later: the broker may drop pending entries (E6)."""
         # From here on nobody knows which entries wait.
-        self._before_change(at, BY_RESET)
+        self._before_change(at, By.RESET)
         mark_delete_may_move(self._state, at.ts_us, over)
-        self._reporting(_note_capacities, at, BY_RESET, self.policy.report_min_us)
+        self._reporting(_note_capacities, at, By.RESET, self.policy.report_min_us)
 
     def interrupt(self, at: TracePoint) -> None:
         """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
-        self._end_waits(at, BY_GAP)
+        self._end_waits(at, By.GAP)
         self.peaks.note_all(self._state)
         self._reporting(_close, at)
         self._drain_output()
@@ -175,32 +173,38 @@ class Dispatcher(RowReplay):
         """Looks at what waits before settings change, and takes over those that may be in force afterwards."""
         self._drain_output()
         # Until now it waited for the limits before.
-        self.monitor.members_change(self._state, at, BY_SETTINGS)
+        self.monitor.members_change(self._state, at, By.SETTINGS)
         yield
         self.monitor.settings_changed()
         self._take_settings(at.ts_us)
         self._limit_look_ahead()
-        self._reporting(_note_capacities, at, BY_SETTINGS, self.policy.report_min_us)
+        self._reporting(_note_capacities, at, By.SETTINGS, self.policy.report_min_us)
 
     def judge_anew(self, setting: str) -> None:
-        """Judges by a limit of unacknowledged messages again, because a row says another one."""
-        stand_again(self._state, setting)
+        """Judges by a limit of unacknowledged messages anew, because a row says another one."""
+        limited, limits = LIMITED[setting], self._state.limits
+        limits.claims[limited : limited + 1] = CLAIM.new(1)
+        if limited == OF_CONSUMER:
+            limits.consumers[:] = CONSUMER_LIMIT.anew(limits.consumers)
+        else:
+            record_of(limits.common, LIMIT)["full_since_ts"] = 0
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
         state = self._state
         self.monitor.reported(state, snapshot, self.consumers.of)
-        look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
+        common = record_of(state.common, COMMON)
         if snapshot.read_position is not None:
-            common = record_of(state.common, COMMON)
             common["reported_read"] = snapshot.read_position
         for index, consumer in self.consumers.known_in(snapshot):
             record = record_of(state.consumers, CONSUMER, index)
             record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
             if self.monitor.recent.applies and consumer.joined_at is not None:
                 self.monitor.recent.note_position(state, index, consumer.joined_at)
-            if consumer.permits is not None and take_permits(state, index, consumer.permits):
-                self._reporting(_note_capacity, index, at, BY_FLOW, self.policy.report_min_us)
+            if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
+                common["permits_known_by"] = BY_SNAPSHOTS
+                record["permits"] = consumer.permits
+                self._reporting(_note_capacity, index, at, By.FLOW, self.policy.report_min_us)
 
     def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
         """Ends and notes the intervals of consumers; call before joins, leaves, resets, skips and the end of the trace.
@@ -216,18 +220,14 @@ class Dispatcher(RowReplay):
     def _end_waits(self, at: TracePoint, ended_by: int) -> None:
         """Ends the waits of all consumers and hashes; call before a reset, a gap or the end of the trace."""
         self._before_change(at, ended_by, ends_all=True)
-        self._report_starved(at, ended_by)
-        self.monitor.recent.close(self._state, at, ended_by)
-
-    def _report_starved(self, at: TracePoint, ended_by: int) -> None:
-        """Reports starved hashes; call before a reset, the last leave or the end."""
         self._reporting(_all_hashes_served, at, ended_by, self.policy)
+        self.monitor.recent.close(self._state, at, ended_by)
 
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window after which the trace `goes_on`."""
         self._drain_output()
         self.monitor.intervals.open_until = at if goes_on else None
-        self._end_waits(at, STILL_OPEN)
+        self._end_waits(at, By.OPEN)
         self.peaks.note_all(self._state)
         self.monitor.stalls.settle()
         self._reporting(_close, at)

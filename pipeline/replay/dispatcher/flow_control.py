@@ -7,15 +7,16 @@ from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.rules.limits import note_at_limit
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_MARK_DELETE, BY_REDELIVER, BY_RESET, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of, set_point, set_position
+from dispatch_audit.pipeline.replay.state.output import By, Output
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, BY_SNAPSHOTS, SETS_COUNT, Mark
+from dispatch_audit.pipeline.replay.state.values import (
+    SETS_COUNT,
+    Mark,
+)
 
-_GIVES_UP: Final = (BY_ACK, BY_REDELIVER, BY_MARK_DELETE, BY_RESET)
+_GIVES_UP: Final = (By.ACK, By.REDELIVER, By.MARK_DELETE, By.RESET)
 
 
 @compiled
@@ -40,8 +41,11 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
     if state.entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
         count_as_maybe_skipped(state, consumer, messages)
     common[0].unacked += messages
-    common[0].blocked_on_unacked = _blocked(common[0].unacked, common[0].unacked_limit, common[0].blocked_on_unacked)
-    common[0].full = _blocked(common[0].unacked, common[0].subscription_max, common[0].full)
+    # Reads are blocked from the limit on, until less than half of it is left, or there is none any more.
+    if common[0].unacked_limit <= 0 or common[0].unacked < common[0].unacked_limit // 2:
+        common[0].blocked_on_unacked = 0
+    elif common[0].unacked >= common[0].unacked_limit:
+        common[0].blocked_on_unacked = 1
 
 
 @compiled
@@ -52,50 +56,6 @@ def count_as_maybe_skipped(state: State, consumer: int, messages: int) -> None:
     """
     state.consumers[consumer].maybe_skipped += messages
     state.consumers[consumer].uncounted += max(messages, 0)
-
-
-@compiled
-def _blocked(unacked: int, limit: int, before: int) -> int:
-    """Whether reads are blocked: from the limit on, until less than half of it is left, or there is none any more."""
-    if limit <= 0:
-        return 0
-    if unacked >= limit:
-        return 1
-    return 0 if unacked < limit // 2 else before
-
-
-@compiled
-def note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None:
-    """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
-    entries, consumers, common = state.entries, state.consumers, state.common
-    set_point(common[0].last_dispatch, point)
-    set_position(consumers[consumer].sent, entries[slot])
-    consumers[consumer].sent_ts = point.ts_us
-    # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
-    if common[0].permits_known_by == BY_FLOWS:
-        consumers[consumer].permits -= messages_left(state, slot)
-    else:
-        consumers[consumer].permits = 1
-
-
-@compiled
-def grant(state: State, consumer: int, permits: int) -> None:
-    """Adds the permits of a flow command to a consumer."""
-    state.common[0].permits_known_by = BY_FLOWS
-    if state.consumers[consumer].blocked == 1:
-        state.consumers[consumer].withheld += permits
-    else:
-        state.consumers[consumer].permits += permits
-
-
-def take_permits(state: State, consumer: int, permits: int) -> bool:
-    """Takes the permits of a consumer from a snapshot, unless flow rows show them; returns whether it did."""
-    common = record_of(state.common, COMMON)
-    if common["permits_known_by"] == BY_FLOWS:
-        return False
-    common["permits_known_by"] = BY_SNAPSHOTS
-    record_of(state.consumers, CONSUMER, consumer)["permits"] = permits
-    return True
 
 
 @compiled
@@ -124,7 +84,6 @@ def note_capacity(
     # A new limit takes effect with the next acknowledgement: only what a consumer gives up unblocks it (4.14).
     elif consumers[consumer].blocked == 1 and half_free and ended_by in _GIVES_UP:
         unblock(state, consumer, point.ts_us)
-    note_at_limit(state, consumer)
     update_availability(state, out, consumer, point, ended_by, report_min_us)
 
 

@@ -7,46 +7,42 @@ looking ahead (`timeline`).
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
 from dispatch_audit.pipeline.replay.blocking.passed_over import note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
-from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     count_never_sent,
+    expect_end,
     free_slot,
     is_kept_for_a_read,
+    note_unsent,
     set_key,
 )
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending, return_to_replay
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, note_overdue_of, stop_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import (
+    begin_waiting,
+    count_waiting,
+    end_episode,
+    note_overdue_of,
+    stop_waiting,
+)
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
-from dispatch_audit.pipeline.replay.state.late_rows import expect_end, note_unsent
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen
-from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN, Output
+from dispatch_audit.pipeline.replay.state.output import By, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, position_of, set_point
 from dispatch_audit.pipeline.replay.state.state import Policy, State, new_state, owner_of
-from dispatch_audit.pipeline.replay.state.values import (
-    CLOSED,
-    LEAVING,
-    NO_RESET,
-    RESET_BEGUN,
-    RESET_ENDED,
-    RESTARTED,
-    UNLOOKED,
-    Mark,
-    is_due,
-)
+from dispatch_audit.pipeline.replay.state.values import CLOSED, LEAVING, UNLOOKED, Mark, Reset, is_due
+from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 
 @compiled
 def return_all(state: State, out: Output, consumer: int, point: TracePoint, ended_by: int) -> None:
-    """Returns all pending entries of a consumer, so that they wait again: BY_REDELIVER, or BY_LEAVE."""
+    """Returns all pending entries of a consumer, so that they wait again: By.REDELIVER, or By.LEAVE."""
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
             return_to_replay(state, out, slot, point, ended_by)
-    if state.common[0].resetting != NO_RESET:
+    if state.common[0].resetting != Reset.NONE:
         # No dispatcher can send them, and the new position of the cursor is unknown.
         return
     # Only after all episodes of the consumer have ended, because the entries did not wait for their own holder.
@@ -57,17 +53,7 @@ def return_all(state: State, out: Output, consumer: int, point: TracePoint, ende
 
 
 @compiled
-def _lose_late_commands(state: State, consumer: int, point: TracePoint, skew_us: int) -> None:
-    """A redeliver command that takes effect after its row, and so after the leave, does not count (5.8)."""
-    entries = state.entries
-    for slot in range(entries.size):
-        returned = entries[slot].ledger >= 0 and entries[slot].marks & Mark.NACKED != 0
-        if returned and entries[slot].sent_to == consumer and entries[slot].since.ts_us + skew_us >= point.ts_us:
-            entries[slot].marks |= Mark.COUNT_LOST
-
-
-@compiled
-def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, skew_us: int) -> None:
+def consumer_left(state: State, out: Output, consumer: int, point: TracePoint) -> None:
     """Removes a consumer (contract 3.6). When the last one leaves, the cursor rewinds and the order starts anew."""
     if state.consumers[consumer].connected == 0:
         return
@@ -77,8 +63,7 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, s
     if state.consumers[consumer].unacked > 0:
         # Some versions subtract what they have not removed (#26422).
         state.common[0].total_vague = 1
-    _lose_late_commands(state, consumer, point, skew_us)
-    return_all(state, out, consumer, point, BY_LEAVE)
+    return_all(state, out, consumer, point, By.LEAVE)
     if state.common[0].connected == 0:
         rewind(state, point)
         # From here on they wait for a consumer.
@@ -91,10 +76,6 @@ def rewind(state: State, point: TracePoint) -> None:
     entries, common = state.entries, state.common
     common[0].total_vague = 0
     common[0].left_behind = common[0].highest_dispatched
-    left_behind, published = position_of(common[0].left_behind), position_of(common[0].last_published)
-    if left_behind[0] != UNKNOWN and published > left_behind:
-        # A normal read that was over by then is sent as a replay read is: it may have brought all that was published.
-        common[0].left_behind = common[0].last_published
     set_point(common[0].rewound, point)
     common[0].highest_dispatched.ledger = UNKNOWN
     common[0].reported_read.ledger = UNKNOWN
@@ -115,17 +96,6 @@ def rewind(state: State, point: TracePoint) -> None:
 
 
 @compiled
-def reset_begins(state: State, point: TracePoint) -> None:
-    """Begins a seek, unload or transfer: from here on the dispatcher and its consumers may be gone."""
-    state.common[0].resetting = RESET_BEGUN
-    # What waited until here has been reported, and from here on it waits for another dispatcher.
-    set_point(state.common[0].waiting_since, point)
-    for consumer in range(state.consumers.size):
-        if state.consumers[consumer].connected == 1:
-            state.consumers[consumer].leaving = LEAVING
-
-
-@compiled
 def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: int) -> None:
     """Clears the state (E3): entries keep only that they are delayed or without a publish, and none waits.
 
@@ -133,8 +103,8 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
     and then returned.
     """
     entries = state.entries
-    over = state.common[0].resetting == RESET_ENDED
-    state.common[0].resetting = NO_RESET if over else RESTARTED
+    over = state.common[0].resetting == Reset.ENDED
+    state.common[0].resetting = Reset.NONE if over else Reset.RESTARTED
     state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, point.ts_us + skew_us)
     for slot in range(entries.size):
         count_never_sent(state, slot)
@@ -144,7 +114,7 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         if entries[slot].ledger < 0:
             continue
         if entries[slot].holder >= 0:
-            remove_pending(state, out, slot, point, BY_RESET)
+            remove_pending(state, out, slot, point, By.RESET)
         stop_waiting(state, slot, point.ts_us)
         expect_end(state, out, slot)
         note_unsent(state, out, slot)
@@ -161,19 +131,10 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         state.common[0].deleted_before = state.common[0].mark_delete
     # What the former dispatcher has read is lost with it.
     state.common[0].left_behind.ledger = UNKNOWN
-    state.common[0].published_at_reset = state.common[0].last_published
     state.common[0].mark_delete.ledger = UNKNOWN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:
             state.consumers[consumer].leaving = CLOSED
-
-
-@compiled
-def reset_ended(state: State, ts: int, skew_us: int) -> None:
-    """Ends the reset: later rows belong to the new dispatcher."""
-    begun = state.common[0].resetting == RESET_BEGUN
-    state.common[0].resetting = RESET_ENDED if begun else NO_RESET
-    state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, ts + skew_us)
 
 
 def without_entries(state: State) -> State:
@@ -200,8 +161,8 @@ def without_entries(state: State) -> State:
 def close(state: State, out: Output, point: TracePoint) -> None:
     """Reports open episodes and dispatches without an end at the end of the trace."""
     for at in range(state.hashes.size):
-        if state.hashes[at].hash >= 0 and state.hashes[at].draining_since.seq != UNKNOWN:
-            end_episode(state, out, at, point, STILL_OPEN)
+        if state.hashes[at].hash >= 0 and state.hashes[at].episode.from_seq != UNKNOWN:
+            end_episode(state, out, at, point, By.OPEN)
     for slot in range(state.entries.size):
         count_never_sent(state, slot)
         if state.entries[slot].ledger >= 0 and state.entries[slot].marks & Mark.ACKED == 0:

@@ -5,34 +5,26 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 """
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
 from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
-from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
+from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, jump
 from dispatch_audit.pipeline.replay.dispatcher.dispatches import dispatched
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import set_key, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import return_and_wait
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import new_entry, note_published, set_key, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import return_to_replay
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, end_delays, note_delay
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import grant, note_capacity, unblock
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity, unblock
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.limits import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import note_published
-from dispatch_audit.pipeline.replay.state.output import (
-    BY_FLOW,
-    BY_MARK_DELETE,
-    BY_REDELIVER,
-    SAMPLE,
-    Output,
-    nearly_full,
-)
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN
-from dispatch_audit.pipeline.replay.state.state import Policy, State, Stretch, entry_at, owner_of
-from dispatch_audit.pipeline.replay.state.values import DELAYS_OFF, NO_RESET, UNLOOKED, Mark
+from dispatch_audit.pipeline.replay.state.output import RELEASED, SAMPLE, By, Output, nearly_full
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import State, Stretch, entry_at, owner_of
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, UNLOOKED, Mark, Reset
 
 
 @compiled
@@ -65,30 +57,28 @@ def replay(state: State, out: Output, rows: Stretch, start: int) -> int:
         elif code in (Code.ACK_PART_START, Code.ACK_PART_END):
             acked_in_part(state, out, rows, i)
         elif code == Code.ACK_CUMULATIVE:
-            report_row(out, CUMULATIVE_ACK, events, i, rows.consumers[i])
+            report_row(state, out, CUMULATIVE_ACK, events, i, rows.consumers[i], NOBODY)
         elif code in (Code.REDELIVER, Code.REDELIVER_ALL):
             _redelivered(state, out, rows, i)
         elif code == Code.FLOW:
-            grant(state, rows.consumers[i], events.value[i])
-            point = TracePoint(events.seq[i], events.ts_us[i])
-            note_capacity(state, out, rows.consumers[i], point, BY_FLOW, rows.policy.report_min_us)
+            _granted(state, out, rows, i)
         elif code == Code.MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
-            releases = rows.policy.mark_delete_releases
-            point = TracePoint(events.seq[i], events.ts_us[i])
-            jump(state, out, events.ledger[i], events.entry[i], point, releases)
-            _note_dropped(state, out, point, rows.policy)
-            state.common[0].shown_ts = events.ts_us[i] - SNAPSHOT_LAG_US
-            note_release(state, out)
+            _mark_deleted(state, out, rows, i)
     state.common[0].last_seq = events.seq[-1]
     return events.code.size
 
 
 @compiled
-def _note_dropped(state: State, out: Output, point: TracePoint, policy: Policy) -> None:
-    """Notes what consumers may be sent from which mark-delete has just taken entries; a snapshot may show less (E6)."""
+def _mark_deleted(state: State, out: Output, rows: Stretch, i: int) -> None:
+    """Applies the position of mark-delete in a snapshot, which may show less than the trace (E6)."""
+    events, policy, point = rows.events, rows.policy, TracePoint(rows.events.seq[i], rows.events.ts_us[i])
+    jump(state, out, events.ledger[i], events.entry[i], point, policy.mark_delete_releases)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 and state.consumers[consumer].gave_up_at.seq == point.seq:
-            note_capacity(state, out, consumer, point, BY_MARK_DELETE, policy.report_min_us)
+            note_capacity(state, out, consumer, point, By.MARK_DELETE, policy.report_min_us)
+    state.common[0].shown_ts = point.ts_us - SNAPSHOT_LAG_US
+    if is_released(state):
+        out.stop[0] = RELEASED
 
 
 @compiled
@@ -107,7 +97,18 @@ def _pass_time(state: State, out: Output, rows: Stretch, i: int) -> None:
 @compiled
 def _after_reset(state: State, ts: int) -> bool:
     """Whether an event at a time certainly happened after the last reset, if there was one."""
-    return bool(state.common[0].resetting == NO_RESET and ts > state.common[0].unseen_until_ts)
+    return bool(state.common[0].resetting == Reset.NONE and ts > state.common[0].unseen_until_ts)
+
+
+@compiled
+def _granted(state: State, out: Output, rows: Stretch, i: int) -> None:
+    consumer, point = rows.consumers[i], TracePoint(rows.events.seq[i], rows.events.ts_us[i])
+    state.common[0].permits_known_by = BY_FLOWS
+    if state.consumers[consumer].blocked == 1:
+        state.consumers[consumer].withheld += rows.events.value[i]
+    else:
+        state.consumers[consumer].permits += rows.events.value[i]
+    note_capacity(state, out, consumer, point, By.FLOW, rows.policy.report_min_us)
 
 
 @compiled
@@ -116,20 +117,17 @@ def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
     point = TracePoint(events.seq[i], events.ts_us[i])
     if events.code[i] == Code.REDELIVER_ALL:
         state.consumers[consumer].redeliver_ts = events.ts_us[i]
-        return_all(state, out, consumer, point, BY_REDELIVER)
+        return_all(state, out, consumer, point, By.REDELIVER)
     else:
         slot = entry_at(state, events.ledger[i], events.entry[i])
-        if slot < 0:
+        if slot < 0 or state.entries[slot].holder != consumer:
+            # The broker ignores entries that the consumer does not hold (5.6).
             return
-        if state.entries[slot].holder != consumer:
-            # The broker ignores entries that the consumer does not hold (5.6), unless it gets them before the row
-            # takes effect.
-            state.entries[slot].named_ts = events.ts_us[i]
-            state.entries[slot].named_by = consumer
-            return
-        return_and_wait(state, out, slot, point)
+        return_to_replay(state, out, slot, point, By.REDELIVER)
+        if state.entries[slot].marks & Mark.RETURNED != 0:
+            begin_waiting(state, slot, point)
     unblock(state, consumer, events.ts_us[i])
-    note_capacity(state, out, consumer, point, BY_REDELIVER, rows.policy.report_min_us)
+    note_capacity(state, out, consumer, point, By.REDELIVER, rows.policy.report_min_us)
 
 
 @compiled
@@ -167,6 +165,3 @@ def _published(state: State, rows: Stretch, i: int) -> None:
             entries[slot].marks &= ~Mark.UNPUBLISHED
             common[0].without_publish -= 1
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
-        asks = events.code[i] == Code.PUBLISH_DELAYED and common[0].delays != DELAYS_OFF
-        if asks and entries[slot].marks & Mark.WAITING == 0:
-            entries[slot].marks |= Mark.DELAYED

@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.findings import FindingCollector
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
-from dispatch_audit.pipeline.replay.state.index.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.state.index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.output import Output, new_output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, record_of
@@ -199,7 +199,7 @@ class RowReplay:
     def draining(self) -> set[tuple[int, int]]:
         """The holder's index and the hash of each draining episode that is open, or ended and was not forgotten."""
         hashes, over = self._state.hashes, self.collector.episodes
-        draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_since.seq != UNKNOWN)]
+        draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.episode.from_seq != UNKNOWN)]
         holders = [*draining_hashes.holder.tolist(), *over.holder.tolist()]
         return set(zip(holders, [*draining_hashes.hash.tolist(), *over.hash.tolist()], strict=True))
 

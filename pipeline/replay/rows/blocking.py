@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES
-from dispatch_audit.pipeline.replay.state.output import BY_RETURN, ENDINGS, STILL_OPEN, KernelEpisode
+from dispatch_audit.pipeline.replay.state.output import ENDINGS, By, KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
@@ -72,7 +72,7 @@ def _row(interval: Blocked, explanation: str, names: Names) -> dict[str, Any]:
 
 def _bounds(span: Interval) -> dict[str, Any]:
     """The columns with the bounds of an interval; one that is still open has no end."""
-    is_open = span.ended_by == STILL_OPEN
+    is_open = span.ended_by == By.OPEN
     return {
         "from_seq": span.from_seq,
         "to_seq": None if is_open else span.to_seq,
@@ -133,7 +133,7 @@ def _drained(episode: KernelEpisode, names: Names) -> tuple[Blocked, str]:
     """
     end = episode.to_seq, episode.to_ts, episode.ended_by
     if episode.returned_seq != UNKNOWN:
-        end = episode.returned_seq, episode.returned_ts, BY_RETURN
+        end = episode.returned_seq, episode.returned_ts, By.RETURNED
     root, held = (episode.root_ledger, episode.root_entry), episode.held_at_start
     waited = Blocked(
         scope="hash",

@@ -12,9 +12,9 @@ import numpy as np
 
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
-from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN, KernelEpisode
+from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen, plain
-from dispatch_audit.pipeline.replay.state.state import sent_before_joins
+from dispatch_audit.pipeline.replay.state.state import positions_at_joins
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import KeyCounts
@@ -27,7 +27,8 @@ _BYTES_A_HASH = 80
 def consumers(found: ReplayResult) -> Rows:
     """A row for each consumer that was connected in the reported range."""
     dispatcher, counts = found.dispatcher, found.dispatcher.counts
-    shares, read_before = found.membership.owners.epochs.shares.of_all(), sent_before_joins(dispatcher.seen)
+    shares = found.membership.owners.epochs.shares.of_all()
+    read_before = positions_at_joins(dispatcher.seen, "dispatched_at_join")
     total = sum(dispatched for dispatched, _ in counts.values())
     rows: Rows = []
     episodes = chosen(found.episodes, found.episodes.to_seq > found.report_range.since.seq)
@@ -61,10 +62,10 @@ def consumers(found: ReplayResult) -> Rows:
 
 def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained, from its episodes."""
-    is_open = episodes.ended_by == STILL_OPEN
+    is_open = episodes.ended_by == By.OPEN
     here = is_open & (episodes.returned_seq == UNKNOWN)
     held = episodes.held_at_end[here].tolist()
-    cleared = ~is_open & (episodes.ended_by != BY_RESET) & report_range.holds(episodes.to_seq)
+    cleared = ~is_open & (episodes.ended_by != By.RESET) & report_range.holds(episodes.to_seq)
     most = _most_at_once(episodes)
     return {
         "drainingHashesCount": len(held),

@@ -19,9 +19,7 @@ from dispatch_audit.pipeline.contract.rules import (
     SINGLE_HOLDER,
 )
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report, report_against
-from dispatch_audit.pipeline.replay.rules.limits import check_limit_of_consumer, check_limit_of_subscription
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.waiting_queues import older_waiting
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, position_of
 from dispatch_audit.pipeline.replay.state.state import (
@@ -32,44 +30,37 @@ from dispatch_audit.pipeline.replay.state.state import (
     Seen,
     SeenByRules,
 )
-from dispatch_audit.pipeline.replay.state.values import LEAVING, NO_RESET, UNSURE, Mark
+from dispatch_audit.pipeline.replay.state.values import LEAVING, UNSURE, Mark, Reset
+from dispatch_audit.pipeline.replay.state.waiting_queues import older_waiting
+
+# How another consumer holds an entry, from the worst evidence to the best.
+_DROPPED, _CERTAIN, _CERTAIN_AND_ENDED = 1, 2, 3
 
 
 @compiled
-def check_dispatch(
-    state: SeenByRules, out: Output, slot: int, sent: Dispatch, policy: Policy, before_return: bool
-) -> None:
-    """Checks all rules for one dispatch, except those about the owner (`check_owner`).
+def check_dispatch(state: SeenByRules, out: Output, slot: int, sent: Dispatch, policy: Policy) -> None:
+    """Checks all rules for one dispatch, except those about the owner (`check_owner`) and limits (`limits`).
 
     No check changes what another one reads, so their order does not matter. The state is the one before the dispatch
-    takes effect, and the hash of the entry in `slot` is known. `before_return` says whether the dispatch may have been
-    decided before the redeliver command that last returned the entry.
+    takes effect, and the hash of the entry in `slot` is known.
     """
     before_us = sent.ts_us - policy.unordered_us
     check_single_holder(state, out, slot, sent, before_us)
     check_early_duplicate(state, out, slot, sent, before_us)
-    if state.common[0].resetting != NO_RESET:
+    if state.common[0].resetting != Reset.NONE:
         # Waiting entries and counts may belong to the old dispatcher or to the new one: nothing is certain.
         return
-    _count_checks(state, slot, sent, policy.keeps_order)
-    check_overtaking(state, out, slot, sent, before_us)
-    check_redelivery_count(state, out, slot, sent, before_return)
-    check_limit_of_consumer(state, out, slot, sent)
-    check_limit_of_subscription(state, out, slot, sent)
-    if policy.keeps_order:
-        check_first_delivery(state, out, slot, sent, before_us)
-
-
-@compiled
-def _count_checks(state: SeenByRules, slot: int, sent: Dispatch, keeps_order: bool) -> None:
-    """Counts a dispatch for the rules that apply to some dispatches only."""
     common, counts = state.common, state.checks.counts
     if sent.redelivery_count >= 0:
         counts[COUNTED_DISPATCHES] += 1
     if common[0].unacked_max > 0 or common[0].subscription_max > 0:
         counts[LIMITED_DISPATCHES] += 1
-    if keeps_order and is_first_delivery(state.entries[slot].marks):
+    if policy.keeps_order and is_first_delivery(state.entries[slot].marks):
         counts[FIRST_DELIVERIES] += 1
+    check_overtaking(state, out, slot, sent, before_us)
+    check_redelivery_count(state, out, slot, sent)
+    if policy.keeps_order:
+        check_first_delivery(state, out, slot, sent, before_us)
 
 
 @compiled
@@ -85,42 +76,32 @@ def check_owner(state: Seen, out: Output, slot: int, sent: Dispatch, sticky: boo
 
 @compiled
 def check_single_holder(state: SeenByRules, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
-    """Checks V1, V3: no other consumer holds an entry of the hash."""
-    other = _held_by_another(state, sent, before_us)
-    if other >= 0:
-        report_against(state, out, SINGLE_HOLDER, slot, sent, other)
+    """Checks V1, V3: no other consumer holds an entry of the hash.
 
-
-@compiled
-def _held_by_another(state: Seen, sent: Dispatch, before_us: int) -> int:
-    """The slot of an entry that another consumer holds, if possible for certain, and of an ended dispatch; -1: none.
-
-    The broker may have dropped what a skip passed (E6). It may keep a batch of which all messages are acknowledged
-    (5.3), but only a hash that drains waits for that.
+    One that certainly does is reported, if possible of an ended dispatch; else one that a skip may have dropped (E6).
+    The broker may keep a batch of which all messages are acknowledged (5.3), but only a hash that drains waits
+    for that.
     """
     hashes, entries, at = state.hashes, state.entries, sent.hash_at
     if hashes[at].held_elsewhere == 0:
         holder = hashes[at].holder
         if hashes[at].held == 0 or holder == sent.consumer or state.consumers[holder].leaving != 0:
-            return NOBODY
-    certain, dropped, slot = NOBODY, NOBODY, hashes[at].first
-    while slot >= 0:
-        is_acked = entries[slot].marks & Mark.ACKED != 0 and hashes[at].away == 0
-        if entries[slot].holder == sent.consumer:
+            return
+    other, best, held = NOBODY, 0, hashes[at].first
+    while held >= 0 and best < _CERTAIN_AND_ENDED:
+        marks, holder = entries[held].marks, entries[held].holder
+        how = 0
+        if holder == sent.consumer or state.consumers[holder].leaving != 0:
             pass
-        elif not is_acked and _certainly_held(state, slot, before_us):
-            if entries[slot].marks & Mark.DISPATCH_CONFIRMED != 0:
-                return int(slot)
-            if certain < 0:
-                certain = slot
-        elif (
-            dropped < 0
-            and entries[slot].marks & Mark.MAYBE_SKIPPED != 0
-            and state.consumers[entries[slot].holder].leaving == 0
-        ):
-            dropped = slot
-        slot = entries[slot].next
-    return int(certain if certain >= 0 else dropped)
+        elif (marks & Mark.ACKED == 0 or hashes[at].away == 1) and _certainly_held(state, held, before_us):
+            how = _CERTAIN_AND_ENDED if marks & Mark.DISPATCH_CONFIRMED != 0 else _CERTAIN
+        elif marks & Mark.MAYBE_SKIPPED != 0:
+            how = _DROPPED
+        if how > best:
+            other, best = held, how
+        held = entries[held].next
+    if other >= 0:
+        report_against(state, out, SINGLE_HOLDER, slot, sent, other)
 
 
 @compiled
@@ -141,22 +122,14 @@ def check_early_duplicate(state: SeenByRules, out: Output, slot: int, sent: Disp
     if _certainly_held(state, slot, before_us):
         report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
         return
-    settled = state.entries[slot].holder < 0 and _is_settled(state.entries[slot].marks)
-    if settled and state.common[0].resetting == NO_RESET:
+    marks = state.entries[slot].marks
+    # An acknowledgement from before a restart of the broker comes late, and a read in flight may have the entry. It may
+    # also send an acknowledged entry that was returned, or whose place no row shows.
+    deleted = marks & Mark.PASSED != 0 or marks & (Mark.ACKED | Mark.RETURNED | UNSURE) == Mark.ACKED
+    sent_before = state.entries[slot].holder < 0 and marks & Mark.SENT != 0
+    if sent_before and deleted and state.common[0].resetting == Reset.NONE:
         row = report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
         out.findings[row].acknowledged = 1
-
-
-@compiled
-def _is_settled(marks: int) -> bool:
-    """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
-    if marks & Mark.SENT == 0:
-        # An acknowledgement from before a restart of the broker comes late, and a read in flight may have the entry.
-        return False
-    if marks & Mark.PASSED != 0:
-        return True
-    # A read in flight may still send an acknowledged entry that was returned, or whose place no row shows.
-    return marks & Mark.ACKED != 0 and marks & (Mark.RETURNED | UNSURE) == 0
 
 
 @compiled
@@ -209,20 +182,15 @@ def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -
 
 
 @compiled
-def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
-    """Checks V8: the redelivery count is the number of redeliver commands that returned the entry.
-
-    If the dispatch may precede the last of them (`before_return`), the count may be one lower.
-    """
-    entries = state.entries
+def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch) -> None:
+    """Checks V8: the redelivery count is the number of redeliver commands that returned the entry."""
     if sent.redelivery_count < 0:
         return
-    expected = entries[slot].redelivered
-    lost = sent.redelivery_count < expected and entries[slot].marks & Mark.COUNT_LOST != 0
+    expected, marks = state.entries[slot].redelivered, state.entries[slot].marks
+    lost = sent.redelivery_count < expected and marks & Mark.COUNT_LOST != 0
     # The count may be one higher if a redeliver row was recorded before it took effect.
-    more = sent.redelivery_count == expected + 1 and entries[slot].marks & Mark.VAGUE != 0
-    older = before_return and sent.redelivery_count == expected - 1
-    if sent.redelivery_count != expected and not (lost or more or older):
+    more = sent.redelivery_count == expected + 1 and marks & Mark.VAGUE != 0
+    if sent.redelivery_count != expected and not (lost or more):
         row = report(state, out, REDELIVERY_COUNT, slot, sent)
         out.findings[row].value = sent.redelivery_count
         out.findings[row].expected = expected

@@ -84,6 +84,10 @@ def report_against(state: SeenByRules, out: Output, rule: int, slot: int, sent: 
 
 
 @compiled
-def report_row(out: Output, rule: int, events: Events, i: int, consumer: int) -> int:
-    """Writes a finding that a single row of the trace shows; returns its row."""
-    return _new_row(out, rule, events.seq[i], events.ts_us[i], events.ledger[i], events.entry[i], consumer)
+def report_row(state: Seen, out: Output, rule: int, events: Events, i: int, consumer: int, slot: int) -> int:
+    """Writes a finding that a single row of the trace shows, of the entry in `slot`; -1: of none. Returns its row."""
+    row = _new_row(out, rule, events.seq[i], events.ts_us[i], events.ledger[i], events.entry[i], consumer)
+    if slot >= 0:
+        out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
+        out.findings[row].key_id = state.entries[slot].key_id
+    return row

@@ -27,15 +27,14 @@ from dispatch_audit.pipeline.contract.rule import Fact
 from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.replay.state.output import (
-    BY_GAP,
     EPISODE,
     EPISODES,
     FINDING,
     FINDINGS,
-    STILL_OPEN,
     UNSENT,
     WITHDRAWAL,
     WITHDRAWN,
+    By,
     Output,
     Withdrawal,
 )
@@ -138,44 +137,6 @@ def _may_be_tracked(marks: Ints) -> Mask:
     return tracked
 
 
-@checkpointed("routings")
-@dataclass(eq=False, slots=True)
-class Routings:
-    """The routing that the broker's selector actually uses, and the former ones; owners are indexes in the state."""
-
-    _served: Routing = field(default_factory=lambda: routing_of_ranges(()))
-    _former: list[tuple[Routing, int]] = field(default_factory=list)
-
-    def change(self, before: Routing, served: Routing, over_us: int, late_us: int) -> None:
-        """Notes that another routing is in force.
-
-        Args:
-            before: the routing that was in force until now.
-            served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
-            over_us: the time by which the change certainly took effect.
-            late_us: how much later than it was decided a dispatch may be recorded, at most.
-        """
-        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= over_us]
-        self._former.append((before, over_us))
-        self._served = served
-
-    def served_to(self, hashes: Ints) -> Ints:
-        """The consumers that the broker's selector sends these hashes to."""
-        return self._served.owners_of(hashes)
-
-    def decided_before(self, found: Records, late_us: int) -> NDArray[np.bool_]:
-        """Which findings on a wrong owner may be dispatches that were decided under a former routing.
-
-        A dispatch may be recorded up to `late_us` after it was decided.
-        """
-        explained: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
-        if late_us > 0:
-            for routing, until_us in self._former:
-                owned = routing.owners_of(found.hash) == found.consumer
-                explained |= owned & (found.ts_us <= until_us + late_us)
-        return explained
-
-
 # The limit for each pair of a rule and an exception that permits its findings: about 250 MB.
 KEPT_MAX: Final = 1_000_000
 
@@ -196,8 +157,6 @@ class CappedFindings:
 
     def add(self, found: Records) -> None:
         """Adds findings; their field `permitted` must be filled."""
-        if found.size == 0:
-            return
         kept = np.ones(found.size, dtype=np.bool_)
         for kind in {(int(f.rule), int(f.permitted)) for f in np.unique(found[["rule", "permitted"]])}:
             alike = np.flatnonzero((found.rule == kind[0]) & (found.permitted == kind[1]))
@@ -232,7 +191,10 @@ class FindingCollector:
     _exceptions: Collection[ExceptionId]
     # The findings up to the limits, and the counts beyond.
     findings: CappedFindings = field(default_factory=CappedFindings)
-    routings: Routings = field(default_factory=Routings)  # the former and present routings, which explain some findings
+    # The routing that the broker's selector actually uses, and the former ones that explain other receivers, each with
+    # the time by which it was over; owners are indexes in the state.
+    _served: Routing = field(default_factory=lambda: routing_of_ranges(()))
+    _former: list[tuple[Routing, int]] = field(default_factory=list)
     _episodes: list[Records] = field(default_factory=lambda: [np.empty(0, dtype=EPISODE).view(np.recarray)])
     _unsent: list[Ints] = field(default_factory=lambda: [np.empty(0, dtype=np.int64)])
     _withdrawn: list[Records] = field(default_factory=lambda: [np.empty(0, dtype=WITHDRAWAL).view(np.recarray)])
@@ -242,11 +204,11 @@ class FindingCollector:
         """Takes all reports of the kernel, made under this policy, and empties its output."""
         filled = out.filled.tolist()
         if filled[FINDINGS]:
-            former = Alibi("owner", lambda found: self.routings.decided_before(found, policy.unordered_us))
+            former = Alibi("owner", lambda found: self._decided_before(found, policy.unordered_us))
             found = standing(first_of(out.findings, filled[FINDINGS]), [former])
             found.permitted = permitted(found, policy.keeps_order, self._exceptions)
             gaps = found.rule == GAP_DELIVERY
-            found.other_consumer[gaps] = self.routings.served_to(found.hash[gaps])
+            found.other_consumer[gaps] = self._served.owners_of(found.hash[gaps])
             self.findings.add(found)
         if filled[EPISODES]:
             self._episodes.append(first_of(out.episodes, filled[EPISODES]))
@@ -255,6 +217,28 @@ class FindingCollector:
         if filled[WITHDRAWN]:
             self._withdrawn.append(first_of(out.withdrawn, filled[WITHDRAWN]))
         out.filled[:] = 0
+
+    def change_routing(self, before: Routing, served: Routing, over_us: int, late_us: int) -> None:
+        """Notes that another routing is in force.
+
+        Args:
+            before: the routing that was in force until now.
+            served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
+            over_us: the time by which the change certainly took effect.
+            late_us: how much later than it was decided a dispatch may be recorded, at most.
+        """
+        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= over_us]
+        self._former.append((before, over_us))
+        self._served = served
+
+    def _decided_before(self, found: Records, late_us: int) -> Mask:
+        """Which findings on a wrong owner may be dispatches under a former routing, recorded up to `late_us` later."""
+        explained: Mask = np.zeros(found.size, dtype=np.bool_)
+        if late_us > 0:
+            for routing, until_us in self._former:
+                owned = routing.owners_of(found.hash) == found.consumer
+                explained |= owned & (found.ts_us <= until_us + late_us)
+        return explained
 
     def forget(self, reported_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:
         """Drops the findings and episodes up to a row, except those that later verdicts may need.
@@ -270,7 +254,7 @@ class FindingCollector:
     def end_open_episodes(self) -> None:
         """Ends the open episodes, because the rows that would end them may be missing."""
         for part in self._episodes:
-            part.ended_by[part.ended_by == STILL_OPEN] = BY_GAP
+            part.ended_by[part.ended_by == By.OPEN] = By.GAP
 
     @property
     def episodes(self) -> Records:

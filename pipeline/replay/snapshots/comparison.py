@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Estimate, Reconstruction
-from dispatch_audit.pipeline.replay.state.index.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.state.index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
-from dispatch_audit.pipeline.replay.state.values import RESET_BEGUN, TRACKED, Mark
+from dispatch_audit.pipeline.replay.state.values import TRACKED, Mark, Reset
 
 
 @checkpointed("bounds")
@@ -76,7 +76,7 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
     certain = held & (marks & (Mark.MAYBE_SKIPPED | Mark.VAGUE) == 0)
     if common["starts_seen"]:
         certain &= marks & Mark.DISPATCH_CONFIRMED != 0
-    if common["resetting"] == RESET_BEGUN:
+    if common["resetting"] == Reset.BEGUN:
         # The dispatcher may already be gone.
         certain[:] = False
     if snapshot.mark_delete is not None:
@@ -117,7 +117,7 @@ def _by_hash(
     pending: dict[tuple[int, int], Estimate] = {}
     candidates = np.flatnonzero(possible & (places >= 0))
     hash_at = places[candidates]
-    away = (hashes["draining_since"]["seq"][hash_at] != UNKNOWN) & (hashes["hash"][hash_at] != UNKNOWN)
+    away = (hashes["episode"]["from_seq"][hash_at] != UNKNOWN) & (hashes["hash"][hash_at] != UNKNOWN)
     # Only draining hashes and uncertain entries can differ from the broker's list, and both are few.
     listed = np.flatnonzero(away | ~certain[candidates])
     if not listed.size:

@@ -1,5 +1,6 @@
 """The records of the dispatcher's state: an entry, a hash, a consumer, and the subscription as a whole."""
 
+from dispatch_audit.pipeline.replay.state.output import KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import (
     BEGINNING,
     FIRST,
@@ -26,7 +27,6 @@ ENTRY = RecordKind(
         "since": NO_POINT,  # when it last began to wait: published or returned
         "read_ts": UNKNOWN,  # since when it is READ
         "due": NO_POINT,  # by when the broker must deliver it, if it is DELAYED; the row: once it is DUE
-        "named_ts": UNKNOWN,  # when a redeliver row of a consumer that did not hold it named it
     },
     narrow={
         "murmur": UNKNOWN,
@@ -39,7 +39,6 @@ ENTRY = RecordKind(
         "holder": NOBODY,
         "sent_to": NOBODY,
         "before_to": NOBODY,
-        "named_by": NOBODY,
         "next": NOBODY,
         "previous": NOBODY,
         "words_at": UNKNOWN,  # where its ack set begins in `State.words`; UNKNOWN: it has none
@@ -49,8 +48,8 @@ ENTRY = RecordKind(
 
 
 # One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts the entries that others hold,
-# which is 0 while the broker keeps its promise. A draining episode is open while `draining_since` is known; `away`
-# says whether another consumer than the holder owns the hash at the moment.
+# which is 0 while the broker keeps its promise. `away` says whether another consumer than the holder owns the hash at
+# the moment.
 HASH = RecordKind(
     "hash",
     {
@@ -61,18 +60,13 @@ HASH = RecordKind(
         "top_at": NO_POINT,  # that dispatch
         "top_key_id": UNKNOWN,
         "waiting_messages": 0,
-        "draining_since": NO_POINT,
+        "episode": KernelEpisode(),  # the draining episode that is open, or was the last one
         "moved_by_seq": UNKNOWN,  # in front of it the change that began the episode has certainly taken effect
-        "root": NOWHERE,
-        "returned": NO_POINT,
-        "blocked": NO_POINT,  # since when an entry waited in the episode; UNKNOWN: none has
-        "awaited": 0,  # how often an entry began to wait in the episode; once more after a return
         "registered": 0,  # how often the broker began to count its pending entries as draining, at one holder
         "left_sent_seq": UNKNOWN,  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
         "free_ts": 0,  # since when its owner is the same and no other consumer holds it
         "idle_us": 0,  # message-microseconds waited while it could be served
         "summed_to_ts": 0,
-        "waited_us": 0,  # message-microseconds waited in the episode
     },
     narrow={
         "holder": NOBODY,
@@ -88,8 +82,6 @@ HASH = RecordKind(
         "ready": 0,  # waiting entries that are not delayed, or due
         "top_consumer": NOBODY,
         "away": 0,
-        "new_owner": NOBODY,
-        "held_at_start": 0,
         "drained_from": NOBODY,  # the holder when it last drained; NOBODY: it never drained
         "owner": UNLOOKED,
     },
@@ -143,16 +135,12 @@ COMMON = RecordKind(
         "ledgers": 0,
         "first_published": NOWHERE,  # the lowest position whose publish was seen; UNKNOWN: none since a gap
         "mark_delete": NOWHERE,  # as the acknowledgements show it; UNKNOWN before the first position
-        "jumped_from": FIRST,  # the last jump of mark-delete, which may pass unacknowledged entries
-        "jumped_to": FIRST,  # the end of that jump
-        "jumped_ts": UNKNOWN,  # when mark-delete last jumped; UNKNOWN: it never did
         "floor": FIRST,  # the first mark-delete: acknowledgements at or below may be missing in the trace
         "in_replay": 0,  # waiting entries that were read, as dispatches show: at least so many are in replay
         "waiting": 0,  # entries that wait to be sent and are not delayed
         "waiting_since": BEGINNING,  # since when there have been such entries
         "permits_known_by": 0,  # the trace shows permits, by flow rows or snapshots
         "next_due_ts": UNKNOWN,  # when delayed entries are looked at next; UNKNOWN: none waits
-        "full": 0,  # reached `subscription_max`, and not yet back at half of it
         "total_vague": 0,  # the broker's own count may be lower: a holder left, or some was acknowledged twice
         "unacked": 0,
         "blocked_on_unacked": 0,  # reached `unacked_limit`, and not yet back at half of it (4.14)
@@ -164,7 +152,7 @@ COMMON = RecordKind(
     },
     lasting={
         "connected": 0,
-        "resetting": 0,  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
+        "resetting": 0,  # the phase of a seek, unload or transfer: Reset.NONE, Reset.BEGUN, ...
         "acks_seen": 0,  # the trace has a row of an acknowledgement
         "starts_seen": 0,  # the recorder writes the decision of a dispatch, not only its end
         "highest_dispatched": NOWHERE,  # since the last restart; UNKNOWN before the first
@@ -186,7 +174,6 @@ COMMON = RecordKind(
         "consumer_said": 0,  # a row says the limit of unacknowledged messages of a consumer
         "subscription_said": 0,  # and that of the subscription
         "last_published": NOWHERE,
-        "published_at_reset": NOWHERE,  # at the last seek, unload or transfer; UNKNOWN: there was none
         "without_publish": 0,  # entries that are UNPUBLISHED, or were until they were forgotten
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held

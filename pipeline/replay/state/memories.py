@@ -81,8 +81,7 @@ WAIT = RecordKind(
 CONSUMER_LIMIT = RecordKind(
     "consumer_limit",
     {
-        "passing": 0,  # since it reached its limit it has been sent more than batches explain
-        "passed_ts": 0,  # the first dispatch of the last read that did
+        "passed_ts": 0,  # the first dispatch of the last read that went beyond the limit
     },
     lasting={
         "largest": 0,  # the most messages in an entry that it was sent
@@ -104,7 +103,7 @@ CLAIM = RecordKind(
     },
 )
 
-# How the subscription stands to its limit, and a value that is kept once for all consumers.
+# How the subscription stands to its limit.
 LIMIT = RecordKind(
     "limit",
     {
@@ -112,10 +111,6 @@ LIMIT = RecordKind(
         "full_since_ts": 0,  # since when the subscription certainly is at its limit; 0: it is not
         "read_when_full": 0,  # entries that were certainly read since
         "read_full_ts": 0,  # the dispatch of the first of them; 0: there is none
-        "unread": NOWHERE,  # a snapshot since then shows that nothing from here on was read; UNKNOWN: none
-    },
-    lasting={
-        "most_by": 0  # the consumer that was sent the most
     },
 )
 

@@ -14,24 +14,28 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, named_record, plain
 
-ENDINGS: Final = (
-    "ack",
-    "redeliver",
-    "leave",
-    "mark_delete",
-    "reset",
-    "open",
-    "flow",
-    "dispatch",
-    "join",
-    "gap",  # the rows that would end it may be missing
-    "settings",
-    "due",  # the time of its delivery has come
-    "returned",  # a draining hash returned to its holder
-)
-"""Events that end an interval, by their numbers."""
-BY_ACK, BY_REDELIVER, BY_LEAVE, BY_MARK_DELETE, BY_RESET, STILL_OPEN, BY_FLOW = range(7)
-BY_DISPATCH, BY_JOIN, BY_GAP, BY_SETTINGS, BY_DUE, BY_RETURN = range(7, len(ENDINGS))
+
+class _By(NamedTuple):
+    """Events that end an interval."""
+
+    ACK: int = 0
+    REDELIVER: int = 1
+    LEAVE: int = 2
+    MARK_DELETE: int = 3
+    RESET: int = 4
+    OPEN: int = 5  # nothing ends it: the trace does
+    FLOW: int = 6
+    DISPATCH: int = 7
+    JOIN: int = 8
+    GAP: int = 9  # the rows that would end it may be missing
+    SETTINGS: int = 10
+    DUE: int = 11  # the time of its delivery has come
+    RETURNED: int = 12  # a draining hash returned to its holder
+
+
+By: Final = _By()
+ENDINGS: Final = tuple(name.lower() for name in By._fields)
+"""Their words, by their numbers."""
 
 # Why the kernel stops in front of a row (`Output.stop`).
 INTERVAL_OVER: Final = 1  # an interval of waiting is over
@@ -113,27 +117,28 @@ def findings_at(found: Records, indexes: Ints) -> Iterator[tuple[int, KernelFind
 class KernelEpisode(NamedTuple):
     """A draining episode: a hash that moved away while its holder had entries of it pending."""
 
-    hash: int
-    holder: int
-    new_owner: int
-    from_seq: int
-    to_seq: int
-    from_ts: int
-    to_ts: int
-    held_at_start: int
-    held_at_end: int
-    root_ledger: int
-    root_entry: int
-    returned_seq: int
-    returned_ts: int
-    ended_by: int
-    blocked_seq: int
-    blocked_ts: int
-    awaited: int
-    waited_us: int
+    hash: int = UNKNOWN
+    holder: int = NOBODY
+    new_owner: int = NOBODY
+    from_seq: int = UNKNOWN  # UNKNOWN: none is open
+    to_seq: int = UNKNOWN
+    from_ts: int = UNKNOWN
+    to_ts: int = UNKNOWN
+    held_at_start: int = 0
+    held_at_end: int = 0
+    root_ledger: int = UNKNOWN
+    root_entry: int = UNKNOWN
+    returned_seq: int = UNKNOWN
+    returned_ts: int = UNKNOWN
+    ended_by: int = UNKNOWN
+    blocked_seq: int = UNKNOWN  # since when an entry waited in it; UNKNOWN: none has
+    blocked_ts: int = UNKNOWN
+    awaited: int = 0  # how often an entry began to wait in it; once more after a return
+    waited_us: int = 0  # message-microseconds
 
 
 EPISODE = named_record("episode", KernelEpisode)
+NEW_EPISODE: Final = np.array([KernelEpisode()], dtype=EPISODE).view(np.recarray)
 
 
 class KernelInterval(NamedTuple):

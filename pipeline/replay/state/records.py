@@ -39,7 +39,7 @@ NO_QUEUE: Final = Queue(NOBODY, NOBODY)
 NO_POINT: Final = TracePoint(UNKNOWN, UNKNOWN)
 BEGINNING: Final = TracePoint(0, 0)
 
-_Value: TypeAlias = int | EntryPosition | TracePoint | Queue
+_Value: TypeAlias = "int | NamedTuple"
 _NONE: Final[Mapping[str, _Value]] = {}
 
 
@@ -78,7 +78,7 @@ class RecordKind:
     ) -> None:
         """Takes fields and their first values; those that are not lasting begin anew, as after a gap.
 
-        `name` is that of the kind in checkpoints. A position, a point or a queue is a record in the record.
+        `name` is that of the kind in checkpoints. A value of several fields is a record in the record.
         """
         wide = {**fields, **lasting}
         columns = [(of, _type(value, np.int64)) for of, value in wide.items()]

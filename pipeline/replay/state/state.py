@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, empty_table, find
+from dispatch_audit.pipeline.replay.state.index import Slots, empty_table, find
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER, ENTRY, HASH, LEDGER
 from dispatch_audit.pipeline.replay.state.memories import (
     CLAIM,
@@ -107,6 +107,12 @@ def owner_of(routing: Routing, sticky_hash: int) -> int:
     return int(routing.sharers[sharers + 1 + slot % routing.sharers[sharers]])
 
 
+@compiled
+def was_reset(state: Seen) -> bool:
+    """Whether a seek, unload or transfer has reset the dispatcher, so that rows may be about what was before it."""
+    return bool(state.common[0].unseen_until_ts != UNKNOWN)
+
+
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
     """The state of a subscription before its first event, with room for that many records of each kind."""
     common = COMMON.new(1)
@@ -135,17 +141,8 @@ def free_slots(rows: int) -> Ints:
     return np.arange(rows - 1, -1, -1, dtype=np.int64)
 
 
-def sent_before_joins(state: State) -> list[Position | None]:
-    """By the index of the consumer, the highest position dispatched before it joined; None: none was."""
-    return _positions(state, "dispatched_at_join")
-
-
-def published_before_joins(state: State) -> list[Position | None]:
-    """By the index of the consumer, the highest position published before it joined; None: none was."""
-    return _positions(state, "published_at_join")
-
-
-def _positions(state: State, of: str) -> list[Position | None]:
+def positions_at_joins(state: State, of: str) -> list[Position | None]:
+    """By the index of the consumer, its `dispatched_at_join` or `published_at_join`; None: nothing was by then."""
     return [at if at[0] >= 0 else None for at in state.consumers.view(np.ndarray)[of].tolist()]
 
 
@@ -159,14 +156,9 @@ def outstanding(state: State) -> tuple[int, int]:
 
 
 def highest_position(state: State) -> tuple[int, int]:
-    """The highest position that a row has named, as far as the state remembers; (-1, -1): none."""
-    common, entries = common_of(state), state.entries.view(np.ndarray)
-    used = entries[entries["ledger"] != UNKNOWN]
+    """The highest position that was sent, deleted or published, as far as the state remembers; (-1, -1): none."""
+    common = common_of(state)
     found: list[tuple[int, int]] = [common[of].item() for of in ("highest_dispatched", "mark_delete", "last_published")]
-    if used.size:
-        ledgers: Ints = used["ledger"]
-        ledger = int(ledgers.max())
-        found.append((ledger, int(used["entry"][ledgers == ledger].max())))
     return max([(-1, -1), *(position for position in found if position[0] != UNKNOWN)])
 
 

@@ -21,11 +21,17 @@ DELAYS_ON: Final = 0
 DELAYS_OFF: Final = 1  # a row says so
 DELAYS_CLAIMED_OFF: Final = 2  # trace.json says so, and a policy may say otherwise
 
-# `resetting`: between the two rows of a reset both the old dispatcher and the new one may act.
-NO_RESET: Final = 0
-RESET_BEGUN: Final = 1  # the old dispatcher may still act
-RESTARTED: Final = 2  # the old dispatcher is gone
-RESET_ENDED: Final = 3  # the second row has come, but the moment of the restart has not
+
+class _Reset(NamedTuple):
+    """The phases of a reset: between its two rows both the old dispatcher and the new one may act."""
+
+    NONE: int = 0
+    BEGUN: int = 1  # the old dispatcher may still act
+    RESTARTED: int = 2  # the old dispatcher is gone
+    ENDED: int = 3  # the second row has come, but the moment of the restart has not
+
+
+Reset: Final = _Reset()
 
 # `leaving` of a consumer.
 LEAVING: Final = 1

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.snapshots.comparison import ImpossibleCounter, Mismatch
-from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
@@ -64,7 +64,7 @@ class ReplayResult:
         awaited = chosen(self.episodes, self.episodes.awaited > 0)
         found = self._in_range(awaited, awaited.blocked_seq)
         if not self.report_range.final:
-            found = chosen(found, (found.ended_by != STILL_OPEN) | (found.returned_seq == UNKNOWN))
+            found = chosen(found, (found.ended_by != By.OPEN) | (found.returned_seq == UNKNOWN))
         return found
 
     @property
@@ -84,7 +84,7 @@ class ReplayResult:
             interval
             for interval in self.monitor.blocked
             if self.report_range.contains_noted(
-                interval.span.from_seq, interval.span.to_seq, interval.span.ended_by == STILL_OPEN
+                interval.span.from_seq, interval.span.to_seq, interval.span.ended_by == By.OPEN
             )
         ]
 
@@ -123,6 +123,6 @@ class ReplayResult:
 
     def _in_range(self, episodes: Records, since: Ints) -> Records:
         """The episodes that ended in the range, or are open at its end and began (`since`) before it, in order."""
-        reported = self.report_range.holds_intervals(since, episodes.to_seq, episodes.ended_by == STILL_OPEN)
+        reported = self.report_range.holds_intervals(since, episodes.to_seq, episodes.ended_by == By.OPEN)
         found = chosen(episodes, reported)
         return chosen(found, np.lexsort((found.hash, found.from_seq)))

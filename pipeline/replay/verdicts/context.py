@@ -24,9 +24,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
-from dispatch_audit.pipeline.replay.state.output import BY_RESET, KernelEpisode, KernelFinding
+from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, chosen, plain
-from dispatch_audit.pipeline.replay.state.state import common_of, published_before_joins, sent_before_joins
+from dispatch_audit.pipeline.replay.state.state import common_of, positions_at_joins
 from dispatch_audit.pipeline.replay.state.values import Mark
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.finding import (
@@ -191,7 +191,8 @@ class FindingContext:
         They are the highest positions dispatched and published before, and `readPositionWhenJoining` of a snapshot.
         """
         seen, reported = self.found.dispatcher.seen, map(self.found.snapshots.joined_at.get, self.numbers)
-        return list(zip(sent_before_joins(seen), published_before_joins(seen), reported, strict=False))
+        sent, published = (positions_at_joins(seen, of) for of in ("dispatched_at_join", "published_at_join"))
+        return list(zip(sent, published, reported, strict=False))
 
     def was_short_since(self, consumer: int, ts_us: int) -> bool:
         """Whether a consumer that has left was without permits, or at its limit, after a time."""
@@ -248,6 +249,6 @@ class FindingContext:
     def _drained(self) -> Mapping[int, list[tuple[int, int, int]]]:
         by_hash: dict[int, list[tuple[int, int, int]]] = {}
         # No read survives a reset.
-        for episode in plain(self.found.episodes[self.found.episodes.ended_by != BY_RESET], KernelEpisode):
+        for episode in plain(self.found.episodes[self.found.episodes.ended_by != By.RESET], KernelEpisode):
             by_hash.setdefault(episode.hash, []).append((episode.to_seq, episode.to_ts, episode.new_owner))
         return by_hash

@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.rules.findings import NOT_PERMITTED, Alibi, Mask, everything
 from dispatch_audit.pipeline.replay.settings.settings_in_force import ENTRY_FILTERS
-from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import Mark
@@ -68,7 +68,7 @@ def doubt_of_filters(context: FindingContext, oldest: Position | None) -> str:
 
 def doubt_of_hash(context: FindingContext, wait: Blocked) -> str:
     """The same for the entries of one hash."""
-    doubt, is_open = doubt_of_filters(context, wait.roots[0]), wait.span.ended_by == STILL_OPEN
+    doubt, is_open = doubt_of_filters(context, wait.roots[0]), wait.span.ended_by == By.OPEN
     if doubt or not is_open:
         return doubt
     traffic, said = context.found.dispatcher.traffic, context.found.loop.in_force.of(ENTRY_FILTERS).value is not None

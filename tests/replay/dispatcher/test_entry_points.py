@@ -13,14 +13,14 @@ from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking import passed_over
 from dispatch_audit.pipeline.replay.dispatcher import allocation, dispatcher, row_replay
-from dispatch_audit.pipeline.replay.state.index import consumer_index, pair_index
+from dispatch_audit.pipeline.replay.state import index
 from dispatch_audit.pipeline.replay.subscription import range_ownership
 from dispatch_audit.pipeline.replay.timeline import change_points
 
 ENTRIES = {
     name: entry
     for room in (
-        *(allocation, change_points, consumer_index, dispatcher, pair_index, row_replay, passed_over),
+        *(allocation, change_points, dispatcher, index, passed_over, row_replay),
         *(range_ownership, shares),
     )
     for name, entry in vars(room).items()

@@ -27,8 +27,6 @@ RULES: Final = {
     "check_early_duplicate": {"early_duplicate"},
     "check_overtaking": {"redelivery_order", "replay_overtaken"},
     "check_redelivery_count": {"redelivery_count"},
-    "check_limit_of_consumer": {"unacked_limit"},
-    "check_limit_of_subscription": {"unacked_limit"},
     "check_first_delivery": {"first_delivery_order"},
 }
 """By the function that the kernel asks about a dispatch, the rules that it checks."""

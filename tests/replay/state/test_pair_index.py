@@ -8,7 +8,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.state.index.pair_index import Slots, drop, empty_table, find, put
+from dispatch_audit.pipeline.replay.state.index import Slots, drop, empty_table, find, put
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 
 Pair = tuple[int, int]

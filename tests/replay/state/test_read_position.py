@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     add_entry,
+    note_position,
     note_read,
     set_key,
-    shows_cursor,
     was_read,
 )
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import shows_cursor
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import rewind
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import EntryPosition, set_position

@@ -7,12 +7,11 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import add_entry, set_key
-from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
-from dispatch_audit.pipeline.replay.state.index.waiting_queues import dequeue, enqueue, older_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import add_entry, note_position, set_key
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import State, entry_at, new_state
 from dispatch_audit.pipeline.replay.state.values import Mark
+from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue, older_waiting
 
 Position: TypeAlias = tuple[int, int]
 LEDGERS, ENTRIES = 3, 6

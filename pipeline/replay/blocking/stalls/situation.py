@@ -23,14 +23,14 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import (
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
-from dispatch_audit.pipeline.replay.state.output import BY_ACK
+from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 from dispatch_audit.pipeline.replay.state.values import Cause, Mark
 
 Mask = NDArray[np.bool_]
 
-_NO_TIME = Interval(0, 0, 0, 0, BY_ACK)
+_NO_TIME = Interval(0, 0, 0, 0, By.ACK)
 
 
 @dataclass(eq=False)

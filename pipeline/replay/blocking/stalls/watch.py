@@ -18,18 +18,12 @@ from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled
 from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
-from dispatch_audit.pipeline.replay.state.output import (
-    BY_ACK,
-    BY_DISPATCH,
-    BY_LEAVE,
-    BY_MARK_DELETE,
-    BY_RESET,
-)
+from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 from dispatch_audit.pipeline.replay.state.values import Cause
 
 # What takes entries that wait: a request to skip, and mark-delete in a snapshot, for which no row says why.
-_SKIPS: Final = (BY_RESET, BY_MARK_DELETE)
+_SKIPS: Final = (By.RESET, By.MARK_DELETE)
 
 
 @checkpointed("stall_watch")
@@ -43,7 +37,7 @@ class StallWatch:
     _unexplained: Blocked | None = None  # what the last look found that had no cause, and lasted as long as a stall
     _last: Blocked | None = None  # what the last look found
     _left_us: int = LONG_AGO_US  # the time of the last leave
-    _brought_about: tuple[int, int] = (0, BY_ACK)  # time and kind of the last change, perhaps the reason of a dispatch
+    _brought_about: tuple[int, int] = (0, By.ACK)  # time and kind of the last change, perhaps the reason of a dispatch
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
@@ -62,7 +56,7 @@ class StallWatch:
         Returns:
             The stall that a skip has ended before, if nothing that waited in it waits any more.
         """
-        skipped, leaves = self._turn_to(situation), ended_by == BY_LEAVE
+        skipped, leaves = self._turn_to(situation), ended_by == By.LEAVE
         if not (leaves and at.ts_us - self._left_us <= self._skew_us):
             self._look(situation, at, ended_by)
         if leaves:
@@ -73,7 +67,7 @@ class StallWatch:
     def before_release(self, situation: Situation, at: TracePoint) -> list[Blocked]:
         """The same in front of a row that takes entries from a consumer: who held them shows only there."""
         skipped = self._turn_to(situation)
-        self._look(situation, at, BY_ACK)
+        self._look(situation, at, By.ACK)
         return skipped
 
     def _turn_to(self, situation: Situation) -> list[Blocked]:
@@ -103,7 +97,7 @@ class StallWatch:
         """The stall that the dispatch of the entry `sent` ends, in two parts if only its end has a cause."""
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < BROUGHT_ABOUT_US
-        parts = self.over(situation, at, ended_by if lately else BY_ACK, sent)
+        parts = self.over(situation, at, ended_by if lately else By.ACK, sent)
         return [_ended_by_dispatch(part, at, lately) for part in parts]
 
     def over(self, situation: Situation, at: TracePoint, ended_by: int, sent: Position | None = None) -> list[Blocked]:
@@ -161,7 +155,7 @@ def _ended_by_dispatch(stall: Blocked, at: TracePoint, lately: bool) -> Blocked:
     # With other causes it waits for an acknowledgement.
     if lately or stall.span.to_ts != at.ts_us or stall.cause not in (Cause.UNEXPLAINED.word, Cause.DRAINING_STUCK.word):
         return stall
-    return stall._replace(span=stall.span._replace(ended_by=BY_DISPATCH))
+    return stall._replace(span=stall.span._replace(ended_by=By.DISPATCH))
 
 
 def _idle_interval(state: Seen, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:

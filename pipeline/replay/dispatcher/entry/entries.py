@@ -1,19 +1,28 @@
-"""Takes and frees slots of entries, ties entries to their hashes, and notes what was read and delivered."""
+"""Takes and frees slots of entries, ties entries to their hashes, and notes what was read and what comes late or never.
+
+A publish may be recorded after the dispatch of its entry (contract 10.3), so an entry without one is counted at the
+first row that names it, and uncounted when its publish comes. Positions between two recorded publishes count as
+published too: the state forgets entries that mark-delete has passed, and they may come again after a seek.
+
+A dispatch without an end may not have left the broker, and a pending entry may have ended before its row. Findings that
+depend on one of them are dropped (TRACE_FORMAT, "Phases").
+"""
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
-from dispatch_audit.pipeline.replay.durations import READ_US
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
+    begin_hash,
+    note_head_read,
+)
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.rules.dispatch_rules import is_first_delivery
-from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.index.pair_index import drop, find, put
+from dispatch_audit.pipeline.replay.state.index import drop, find, put
 from dispatch_audit.pipeline.replay.state.kinds import ENTRY, HASH
-from dispatch_audit.pipeline.replay.state.late_rows import was_reset
+from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition, position_of, set_point, set_position
-from dispatch_audit.pipeline.replay.state.state import State, entry_at
-from dispatch_audit.pipeline.replay.state.values import NO_RESET, Mark, is_tracked
+from dispatch_audit.pipeline.replay.state.state import State, entry_at, was_reset
+from dispatch_audit.pipeline.replay.state.values import Mark, is_tracked
 
 _NEW_ENTRY: Final = ENTRY.new(1)
 _NEW_HASH: Final = HASH.new(1)
@@ -101,96 +110,28 @@ def was_read(state: State, ledger: int, entry: int) -> bool:
 
 
 @compiled
-def may_be_far_behind(state: State) -> bool:
-    """Whether the cursor may be in front of entries from before a reset: no row shows which of them it has to read."""
-    common = state.common
-    highest = position_of(common[0].highest_dispatched)
-    at_reset = position_of(common[0].published_at_reset)
-    return bool(was_reset(state) and (highest[0] == UNKNOWN or highest < at_reset))
-
-
-@compiled
-def shows_cursor(state: State, slot: int, ts: int) -> bool:
-    """Whether a dispatch shows how far the cursor has read since it was rewound; ask before the dispatch is noted.
-
-    What was sent since the rewind, or acknowledged in replay, comes from replay. What waited before the rewind may do
-    so too: a read in flight as the last consumer left sends what it has to the next one, or puts it into replay (3.5,
-    3.6).
-    """
-    common, entries = state.common, state.entries
-    if max(entries[slot].sent_at.ts_us, entries[slot].acked_ts) > common[0].rewound.ts_us:
-        return False
-    left_behind = position_of(common[0].left_behind)
-    waited = entries[slot].since.seq < common[0].rewound.seq and position_of(entries[slot]) <= left_behind
-    return bool(not waited or ts > common[0].rewound.ts_us + READ_US)
-
-
-@compiled
 def note_read(state: State, ledger: int, entry: int, point: TracePoint) -> None:
     """Marks all entries up to a position as read: a dispatch at `point` shows it."""
-    common = state.common
+    common, entries, ledgers = state.common, state.entries, state.ledgers
     if was_read(state, ledger, entry):
         return
     before_ledger, before_entry = common[0].highest_dispatched.ledger, common[0].highest_dispatched.entry
     set_position(common[0].highest_dispatched, EntryPosition(ledger, entry))
     for at in range(common[0].ledgers):
-        passed = state.ledgers[at].ledger
-        if passed < before_ledger or passed > ledger:
-            continue
-        first = before_entry + 1 if passed == before_ledger else 0
-        last = entry if passed == ledger else state.ledgers[at].end
-        # Positions below the first one of a ledger that the trace names have no slot.
-        _mark_read(state, passed, max(first, state.ledgers[at].first), last, point)
-
-
-@compiled
-def _mark_read(state: State, ledger: int, first: int, last: int, point: TracePoint) -> None:
-    entries, hashes = state.entries, state.hashes
-    for entry in range(first, last + 1):
-        slot = entry_at(state, ledger, entry)
-        if slot >= 0 and entries[slot].marks & Mark.READ == 0:
-            entries[slot].marks |= Mark.READ
-            entries[slot].read_ts = point.ts_us
-            if entries[slot].marks & Mark.WAITING != 0 and not is_tracked(entries[slot].marks):
-                state.common[0].in_replay += 1
-                at = entries[slot].hash_at
-                if hashes[at].queue.first == slot:
-                    note_head_read(state, at, point)
-
-
-@compiled
-def note_delivery(state: State, slot: int, sent: Dispatch, keeps_order: bool) -> None:
-    """Notes a dispatch of an entry whose hash is known; call before it changes the marks of the entry."""
-    entries, hashes, at = state.entries, state.hashes, sent.hash_at
-    if state.common[0].resetting != NO_RESET:
-        entries[slot].redelivered = max(sent.redelivery_count, 0)
-        return
-    if sent.redelivery_count >= 0:
-        # Continue from the reported count, so that one error is one finding.
-        entries[slot].redelivered = sent.redelivery_count
-    if not is_first_delivery(entries[slot].marks) or not keeps_order:
-        return
-    if position_of(sent) > position_of(hashes[at].top):
-        set_position(hashes[at].top, sent)
-        set_point(hashes[at].top_at, sent)
-        hashes[at].top_consumer = sent.consumer
-        hashes[at].top_key_id = sent.key_id
-
-
-@compiled
-def recall_delivery(state: State, slot: int) -> None:
-    """Takes the first delivery of an entry that has a slot again from its hash, if it was the hash's highest one.
-
-    Only acknowledged entries lose their slots.
-    """
-    entries, hashes = state.entries, state.hashes
-    at = entries[slot].hash_at
-    if at < 0 or entries[slot].marks & Mark.PASSED != 0:
-        return
-    if position_of(hashes[at].top) == position_of(entries[slot]):
-        entries[slot].marks |= Mark.ACKED | Mark.SENT | Mark.DISPATCH_CONFIRMED
-        entries[slot].sent_to = hashes[at].top_consumer
-        entries[slot].sent_at = hashes[at].top_at
+        passed = ledgers[at].ledger
+        if before_ledger <= passed <= ledger:
+            # Positions below the first one of a ledger that the trace names have no slot.
+            first = max(before_entry + 1 if passed == before_ledger else 0, ledgers[at].first)
+            last = entry if passed == ledger else ledgers[at].end
+            for number in range(first, last + 1):
+                slot = entry_at(state, passed, number)
+                if slot >= 0 and entries[slot].marks & Mark.READ == 0:
+                    entries[slot].marks |= Mark.READ
+                    entries[slot].read_ts = point.ts_us
+                    if entries[slot].marks & Mark.WAITING != 0 and not is_tracked(entries[slot].marks):
+                        common[0].in_replay += 1
+                        if state.hashes[entries[slot].hash_at].queue.first == slot:
+                            note_head_read(state, entries[slot].hash_at, point)
 
 
 @compiled
@@ -199,15 +140,6 @@ def was_passed(state: State, ledger: int, entry: int) -> bool:
     common = state.common
     floor = position_of(common[0].floor)
     return bool(floor < (ledger, entry) <= position_of(common[0].mark_delete))
-
-
-@compiled
-def recall_acknowledgement(state: State, slot: int) -> None:
-    """Marks an entry that is sent again although mark-delete had passed it before the last reset."""
-    entries, common = state.entries, state.common
-    before = position_of(common[0].deleted_before)
-    if position_of(entries[slot]) <= before:
-        entries[slot].marks |= Mark.ACKED_BEFORE
 
 
 @compiled
@@ -227,3 +159,125 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
     entries[slot].hash_at = at
     entries[slot].murmur = murmur
     entries[slot].key_id = key_id
+
+
+@compiled
+def note_published(state: State, ledger: int, entry: int) -> None:
+    """Notes that the trace has the publish of a position."""
+    common = state.common
+    first = position_of(common[0].first_published)
+    if common[0].first_published.ledger == UNKNOWN or (ledger, entry) < first:
+        set_position(common[0].first_published, EntryPosition(ledger, entry))
+    if (ledger, entry) > position_of(common[0].last_published):
+        set_position(common[0].last_published, EntryPosition(ledger, entry))
+
+
+@compiled
+def note_without_publish(state: State, slot: int) -> None:
+    """Counts a new entry that another row than its publish names first."""
+    entries, common = state.entries, state.common
+    at = position_of(entries[slot])
+    first = position_of(common[0].first_published)
+    last = position_of(common[0].last_published)
+    if common[0].first_published.ledger == UNKNOWN or at < first or at > last:
+        entries[slot].marks |= Mark.UNPUBLISHED
+        common[0].without_publish += 1
+
+
+@compiled
+def expect_end(state: State, out: Output, slot: int) -> None:
+    """Remembers a dispatch without an end before the entry is sent again: another thread may still record its end."""
+    entries = state.entries
+    note_unsent(state, out, slot)
+    if (
+        state.common[0].starts_seen == 1
+        and entries[slot].sent_at.seq != UNKNOWN
+        and entries[slot].marks & Mark.DISPATCH_CONFIRMED == 0
+    ):
+        entries[slot].before_seq = entries[slot].sent_at.seq
+        entries[slot].before_to = entries[slot].sent_to
+
+
+@compiled
+def see_end(state: State, slot: int, consumer: int, ts_us: int, late_us: int) -> None:
+    """Notes that a dispatch of the entry to `consumer` reached the connection: the earliest one without an end.
+
+    One that took `late_us` or longer is remembered: the connection may have held up others until then (#26635).
+    """
+    entries, common = state.entries, state.common
+    if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
+        entries[slot].before_seq = UNKNOWN
+    elif entries[slot].sent_to == consumer:
+        if entries[slot].marks & Mark.DISPATCH_CONFIRMED == 0 and ts_us - entries[slot].sent_at.ts_us >= late_us:
+            common[0].written_late_since_ts = entries[slot].sent_at.ts_us
+            common[0].written_late_ts = ts_us
+            common[0].written_late_to = consumer
+        entries[slot].marks |= Mark.DISPATCH_CONFIRMED
+
+
+@compiled
+def note_unsent(state: State, out: Output, slot: int) -> None:
+    """Reports the dispatch before the last one as unsent: its end will not come any more."""
+    if state.entries[slot].before_seq != UNKNOWN:
+        out.unsent[out.filled[UNSENT]] = state.entries[slot].before_seq
+        out.filled[UNSENT] += 1
+        state.entries[slot].before_seq = UNKNOWN
+
+
+@compiled
+def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> None:
+    """Reports that the entry was perhaps neither pending nor waiting from `since_us` until the row `seq`.
+
+    Findings from that time that depend on the entry are dropped. If there are none since its last dispatch, nothing is
+    reported.
+    """
+    entries = state.entries
+    if state.checks.evidence_seq[slot] > entries[slot].sent_at.seq:
+        row = out.filled[WITHDRAWN]
+        set_position(out.withdrawn[row], entries[slot])
+        out.withdrawn[row].since_ts = since_us
+        out.withdrawn[row].until_seq = seq
+        out.filled[WITHDRAWN] = row + 1
+
+
+@compiled
+def note_position(state: State, ledger: int, entry: int) -> None:
+    """Notes a position in the first and last entry of its ledger; mark-delete crosses ledgers at the last entry."""
+    ledgers, common = state.ledgers, state.common
+    at = common[0].ledgers
+    while at > 0 and ledgers[at - 1].ledger > ledger:
+        at -= 1
+    if at > 0 and ledgers[at - 1].ledger == ledger:
+        ledgers[at - 1].first = min(ledgers[at - 1].first, entry)
+        ledgers[at - 1].end = max(ledgers[at - 1].end, entry)
+        return
+    for later in range(common[0].ledgers, at, -1):
+        ledgers[later] = ledgers[later - 1]
+    ledgers[at].ledger = ledger
+    ledgers[at].first = entry
+    ledgers[at].end = entry
+    common[0].ledgers += 1
+
+
+@compiled
+def put_floor(state: State, ledger: int, entry: int) -> None:
+    """Sets mark-delete right before the first position seen; entries below it are unknown."""
+    common = state.common
+    set_position(common[0].mark_delete, EntryPosition(ledger, entry - 1))
+    common[0].floor = common[0].mark_delete
+
+
+@compiled
+def new_entry(state: State, events: Events, i: int) -> int:
+    """Takes a slot for the entry of a row, which has none, and returns it."""
+    ledger, entry = events.ledger[i], events.entry[i]
+    note_position(state, ledger, entry)
+    # After a reset consumers acknowledge entries that they got before it, at any position.
+    acknowledged = events.code[i] in (Code.ACK_START, Code.ACK_END) and was_reset(state)
+    first = state.common[0].mark_delete.ledger == UNKNOWN and not acknowledged
+    if first:
+        put_floor(state, ledger, entry)
+    slot = add_entry(state, ledger, entry)
+    if (ledger, entry) <= position_of(state.common[0].deleted_before):
+        state.entries[slot].marks |= Mark.ACKED_BEFORE
+    return slot

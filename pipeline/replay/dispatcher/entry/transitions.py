@@ -27,18 +27,16 @@ How the states show in a slot:
 """
 
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
-from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
-from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, note_read, shows_cursor, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
-from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
+from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, note_read, note_unsent, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_episode, stop_waiting
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.late_rows import note_unsent
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
+from dispatch_audit.pipeline.replay.state.output import By, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, position_of, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import UNSURE, Mark
+from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, UNSURE, Mark
 
 # The marks that a dispatch removes.
 _UNTIL_SENT = (
@@ -59,6 +57,22 @@ _UNTIL_SENT = (
 
 
 @compiled
+def shows_cursor(state: State, slot: int, ts: int) -> bool:
+    """Whether a dispatch shows how far the cursor has read since it was rewound; ask before the dispatch is noted.
+
+    What was sent since the rewind, or acknowledged in replay, comes from replay. What waited before the rewind may do
+    so too: a read in flight as the last consumer left sends what it has to the next one, or puts it into replay (3.5,
+    3.6).
+    """
+    common, entries = state.common, state.entries
+    if max(entries[slot].sent_at.ts_us, entries[slot].acked_ts) > common[0].rewound.ts_us:
+        return False
+    left_behind = position_of(common[0].left_behind)
+    waited = entries[slot].since.seq < common[0].rewound.seq and position_of(entries[slot]) <= left_behind
+    return bool(not waited or ts > common[0].rewound.ts_us + READ_US)
+
+
+@compiled
 def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> None:
     """Makes the entry pending at `consumer`; the caller has removed it from other consumers."""
     entries, hashes = state.entries, state.hashes
@@ -66,7 +80,7 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
     doubtful = entries[slot].marks & Mark.MAYBE_SKIPPED != 0 and point.ts_us <= state.common[0].skip_begun_ts + READ_US
     stop_waiting(state, slot, point.ts_us)
     at = entries[slot].hash_at
-    note_sent(state, slot, consumer, point)
+    _note_sent(state, slot, consumer, point)
     shows_read = shows_cursor(state, slot, point.ts_us)
     entries[slot].sent_to = consumer
     set_point(entries[slot].sent_at, point)
@@ -114,6 +128,16 @@ def add_pending(state: State, slot: int, consumer: int, point: TracePoint) -> No
 
 
 @compiled
+def _note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> None:
+    common, receiver = state.common, state.consumers[consumer]
+    set_point(common[0].last_dispatch, point)
+    set_position(receiver.sent, state.entries[slot])
+    receiver.sent_ts = point.ts_us
+    # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
+    receiver.permits = receiver.permits - messages_left(state, slot) if common[0].permits_known_by == BY_FLOWS else 1
+
+
+@compiled
 def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ended_by: int) -> None:
     """Ends the pending state of an entry; the last entry of the holder ends the draining of its hash."""
     entries, hashes = state.entries, state.hashes
@@ -128,7 +152,12 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
     else:
         hashes[at].last = previous
     holder = entries[slot].holder
-    _note_given_up(state, slot, holder, point)
+    # If the row ends a wait, it waited for the oldest entry that the row takes from its holder.
+    by, first = state.consumers[holder], state.consumers[holder].gave_up_at.seq != point.seq
+    set_point(by.gave_up_at, point)
+    by.gave_up = 1 if first else by.gave_up + 1
+    if first or position_of(entries[slot]) < position_of(by.gave_up_first):
+        set_position(by.gave_up_first, entries[slot])
     entries[slot].holder = NOBODY
     state.consumers[holder].held -= 1
     charge(state, slot, holder, -entries[slot].unacked)
@@ -138,54 +167,28 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
     hashes[at].held -= 1
     if hashes[at].held > 0:
         return
-    if hashes[at].draining_since.seq != UNKNOWN:
+    if hashes[at].episode.from_seq != UNKNOWN:
         end_episode(state, out, at, point, ended_by)
         begin_wait(state, at, point)
         hashes[at].free_ts = point.ts_us
-    _elect_holder(state, at)
-
-
-@compiled
-def _note_given_up(state: State, slot: int, holder: int, point: TracePoint) -> None:
-    """Remembers the oldest entry that a row takes from its holder: it waited for that one if the row ends a wait."""
-    entries, consumers = state.entries, state.consumers
-    before = position_of(consumers[holder].gave_up_first)
-    first = consumers[holder].gave_up_at.seq != point.seq
-    set_point(consumers[holder].gave_up_at, point)
-    consumers[holder].gave_up = 1 if first else consumers[holder].gave_up + 1
-    if first or position_of(entries[slot]) < before:
-        set_position(consumers[holder].gave_up_first, entries[slot])
-
-
-@compiled
-def _elect_holder(state: State, at: int) -> None:
     # If other consumers hold entries, which breaks the promise, the receiver of the oldest dispatch becomes the holder.
-    entries, hashes = state.entries, state.hashes
-    slot = hashes[at].first
-    hashes[at].holder = entries[slot].holder if slot >= 0 else NOBODY
-    while slot >= 0:
-        if entries[slot].holder == hashes[at].holder:
+    held = hashes[at].first
+    hashes[at].holder = entries[held].holder if held >= 0 else NOBODY
+    while held >= 0:
+        if entries[held].holder == hashes[at].holder:
             hashes[at].held += 1
             hashes[at].held_elsewhere -= 1
-        slot = entries[slot].next
-
-
-@compiled
-def return_and_wait(state: State, out: Output, slot: int, point: TracePoint) -> None:
-    """Returns a pending entry for a redeliver command and makes it wait again, unless it was deleted meanwhile."""
-    return_to_replay(state, out, slot, point, BY_REDELIVER)
-    if state.entries[slot].marks & Mark.RETURNED != 0:
-        begin_waiting(state, slot, point)
+        held = entries[held].next
 
 
 @compiled
 def return_to_replay(state: State, out: Output, slot: int, point: TracePoint, ended_by: int) -> None:
     """Returns a pending entry; the caller makes it wait unless the cursor has deleted it meanwhile."""
-    if ended_by == BY_REDELIVER and state.entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
+    if ended_by == By.REDELIVER and state.entries[slot].marks & Mark.MAYBE_SKIPPED != 0:
         # If the broker has dropped it, the command does nothing.
         state.entries[slot].marks |= Mark.COUNT_LOST
     remove_pending(state, out, slot, point, ended_by)
-    if ended_by == BY_REDELIVER:
+    if ended_by == By.REDELIVER:
         state.entries[slot].marks |= Mark.NACKED
         state.entries[slot].redelivered += 1
     if state.entries[slot].marks & Mark.ACKED == 0 and not was_passed(
@@ -207,21 +210,13 @@ def acknowledge(state: State, out: Output, slot: int, point: TracePoint, in_tran
     """
     note_unsent(state, out, slot)
     if state.entries[slot].holder >= 0:
-        remove_pending(state, out, slot, point, BY_ACK)
+        remove_pending(state, out, slot, point, By.ACK)
     if not in_transaction:
         delete_at_cursor(state, slot, point.ts_us)
         return
     stop_waiting(state, slot, point.ts_us)
     state.entries[slot].words_at = UNKNOWN
     state.entries[slot].marks |= Mark.IN_TRANSACTION | Mark.SENT
-
-
-@compiled
-def ack_completed(state: State, slot: int) -> None:
-    """Ends an acknowledgement whose effect is recorded."""
-    if state.entries[slot].marks & Mark.SETTLING != 0:
-        state.entries[slot].marks &= ~Mark.SETTLING
-        free_entry(state, slot)
 
 
 @compiled

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.signs.broker_signs import Hang
-from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import Mark
@@ -95,7 +95,7 @@ def ends_in_the_middle(found: ReplayResult) -> bool:
 def cut_off(context: FindingContext, stalls: Sequence[Blocked]) -> list[JudgedFinding]:
     """A finding where the log ends so and none of the stalls lasts to the end; nothing of it can be proven."""
     found = context.found
-    if any(stall.span.ended_by == STILL_OPEN for stall in stalls) or not ends_in_the_middle(found):
+    if any(stall.span.ended_by == By.OPEN for stall in stalls) or not ends_in_the_middle(found):
         return []
     marks, last = _settling(found), found.membership.released
     acks = count(marks.size, "acknowledgement")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import ENDINGS, By
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.verdicts.finding import Names, position
 from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import Standstill
@@ -26,7 +26,7 @@ def of_hash(standstill: Standstill, names: Names) -> Told:
     of, span = standstill.parts[-1], standstill.span
     head, passed = position(*of.roots[0]), position(*of.detail["passed"])
     owner, passed_by = names.spoken(of.consumer), names.spoken(of.detail["passed_by"])
-    seconds, is_open = standstill.idle_us / 1e6, span.ended_by == STILL_OPEN
+    seconds, is_open = standstill.idle_us / 1e6, span.ended_by == By.OPEN
     until = "the end of the trace" if is_open else f"{moment(span.to_ts)} (seq {names.seq(span.to_seq)})"
     waited = f"{entries(of.entries)} of hash {of.hash} waited, the first of them {head}"
     if of.entries == 1:
@@ -76,7 +76,7 @@ def of_subscription(standstill: Standstill, names: Names) -> Told:
         what += f"{moment(span.to_ts)}, while {sent} sent in between"
         sent = count(standstill.sent_meanwhile, "entry is", "entries are")
         evidence.append(f"{sent} sent in between, at {count(len(parts) - 1, 'time')}")
-    until = "the end of the trace" if span.ended_by == STILL_OPEN else "here"
+    until = "the end of the trace" if span.ended_by == By.OPEN else "here"
     return Told(
         what,
         _could_be_sent(standstill),

@@ -1,1 +1,0 @@
-"""Finds slots of the state: by position, by hash, by the number of a consumer, and in the order of waiting."""
