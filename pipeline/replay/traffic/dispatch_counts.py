@@ -45,10 +45,6 @@ class KeyCounts(NamedTuple):
         return KeyCounts(*(column[index] for column in self))
 
 
-def _together(parts: list[KeyCounts]) -> KeyCounts:
-    return KeyCounts(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
 @checkpointed("heavy_hitters")
 @dataclass(eq=False, slots=True)
 class HeavyHitters:
