@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, Output, new_interval
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, set_point
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, ran_us, run_while, set_point
 from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of, was_reset
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, Cause
 
@@ -37,7 +37,8 @@ def update_availability(
         waits[consumer].former = former
         waits[consumer].cause = cause
         set_point(waits[consumer].cause_since, point)
-    _note_unserved(state, consumer, point.ts_us)
+    is_unserved = waits[consumer].cause != Cause.READY or consumers[consumer].blocked == 1
+    run_while(waits[consumer].unserved, is_unserved, point.ts_us)
 
 
 def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: TracePoint) -> None:
@@ -56,7 +57,8 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: Trac
         if 0 < blocks_at <= seen["unacked"] + wait["counts_more"] and wait["cause"] == Cause.READY:
             wait["former"], wait["cause"] = Cause.READY, Cause.UNACKED_LIMIT_CONSUMER
             wait["cause_since"] = point
-            wait["unserved_since_ts"] = wait["unserved_since_ts"] or point.ts_us
+            if wait["unserved"]["since_ts"] == UNKNOWN:
+                wait["unserved"]["since_ts"] = point.ts_us
 
 
 def may_be_unwritable(state: Seen, since_seq: int) -> NDArray[np.bool_]:
@@ -64,18 +66,6 @@ def may_be_unwritable(state: Seen, since_seq: int) -> NDArray[np.bool_]:
     consumers: Any = state.consumers.view(np.ndarray)
     unwritable: NDArray[np.bool_] = (consumers["held"] > 0) & (consumers["gave_up_at"]["seq"] <= since_seq)
     return unwritable
-
-
-@compiled
-def _note_unserved(state: SeenByBlocking, consumer: int, ts: int) -> None:
-    """Adds up the time for which the broker does not read for a consumer."""
-    waits = state.waits.consumers
-    if waits[consumer].cause != Cause.READY or state.consumers[consumer].blocked == 1:
-        if waits[consumer].unserved_since_ts == 0:
-            waits[consumer].unserved_since_ts = ts
-    elif waits[consumer].unserved_since_ts > 0:
-        waits[consumer].unserved_us += ts - waits[consumer].unserved_since_ts
-        waits[consumer].unserved_since_ts = 0
 
 
 @compiled
@@ -149,9 +139,7 @@ def unserved_us(state: Seen, consumer: int, ts: int) -> int:
     """
     if consumer < 0:
         return 0
-    consumers = state.waits.consumers
-    since_ts = consumers[consumer].unserved_since_ts
-    return int(consumers[consumer].unserved_us + (ts - since_ts if since_ts > 0 else 0))
+    return ran_us(state.waits.consumers[consumer].unserved, ts)
 
 
 def short_until_us(state: Seen, consumer: int, ts: int) -> int:

@@ -14,11 +14,10 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import blocked_until_ts, unserved_us
-from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output, new_interval
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, position_of, set_position
+from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, position_of, ran_us, set_position
 from dispatch_audit.pipeline.replay.state.state import Seen, owner_of
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, Mark
 
@@ -123,8 +122,8 @@ def _may_be_unread(state: Seen, at: int, ts: int) -> bool:
     It reads in order, and nothing while the look-ahead limit or that of unacknowledged messages is reached (4.2).
     """
     waits = state.waits.hashes
-    limited_us = look_ahead_us(state, ts) - waits[at].clear_look_ahead_us
-    limited_us += blocked_on_unacked_us(state, ts) - waits[at].clear_full_us
+    limited_us = ran_us(state.waits.common[0].look_ahead, ts) - waits[at].clear_look_ahead_us
+    limited_us += ran_us(state.waits.common[0].blocked_on_unacked, ts) - waits[at].clear_full_us
     return bool(limited_us > 0 or state.entries[state.hashes[at].queue.first].marks & Mark.IN_BACKLOG != 0)
 
 
@@ -221,7 +220,7 @@ def are_found(state: Seen, waiting: Waiters, longest_us: int, sent: tuple[int, i
         (owners["sent"]["ledger"] == first["ledger"]) & (owners["sent"]["entry"] > first["entry"])
     )
     since_us = np.maximum(waits["clear"]["ts_us"][waiting.hash_at], waiting.since_ts)
-    unserved_us = state.waits.consumers.view(np.ndarray)["unserved_us"][waiting.owner]
+    unserved_us = state.waits.consumers.view(np.ndarray)["unserved"]["total_us"][waiting.owner]
     unserved_us = unserved_us - waits["clear_unserved_us"][waiting.hash_at]
     found = passed & (owners["sent_ts"] - since_us - unserved_us >= longest_us)
     if sent is not None:

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import unavai
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, set_point, set_position
+from dispatch_audit.pipeline.replay.state.records import NOBODY, ran_us, run_while, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking
 from dispatch_audit.pipeline.replay.state.values import UNLOOKED, Cause, Mark, is_due, is_overdue, is_tracked
 
@@ -24,22 +24,12 @@ _NEAR_LIMIT: Final = 0.95
 def note_limits(state: SeenByBlocking, ts: int) -> None:
     """Adds up the time for which the limits of the subscription are reached; called with every row."""
     common, waits = state.common, state.waits.common
-    if common[0].look_ahead_limit > 0 or waits[0].look_ahead_since_ts != UNKNOWN:
-        limit = common[0].look_ahead_limit
-        full = limit > 0 and common[0].in_replay >= _NEAR_LIMIT * limit
-        if full and waits[0].look_ahead_since_ts == UNKNOWN:
-            waits[0].look_ahead_since_ts = ts
-        elif not full and waits[0].look_ahead_since_ts != UNKNOWN:
-            waits[0].look_ahead_us = look_ahead_us(state, ts)
-            waits[0].look_ahead_since_ts = UNKNOWN
-    if common[0].unacked_limit > 0 or waits[0].blocked_on_unacked_since_ts != UNKNOWN:
-        if common[0].blocked_on_unacked == 1:
-            waits[0].blocked_on_unacked_until_ts = ts
-            if waits[0].blocked_on_unacked_since_ts == UNKNOWN:
-                waits[0].blocked_on_unacked_since_ts = ts
-        elif waits[0].blocked_on_unacked_since_ts != UNKNOWN:
-            waits[0].blocked_on_unacked_us = blocked_on_unacked_us(state, ts)
-            waits[0].blocked_on_unacked_since_ts = UNKNOWN
+    limit = common[0].look_ahead_limit
+    run_while(waits[0].look_ahead, limit > 0 and common[0].in_replay >= _NEAR_LIMIT * limit, ts)
+    is_blocked = common[0].unacked_limit > 0 and common[0].blocked_on_unacked == 1
+    run_while(waits[0].blocked_on_unacked, is_blocked, ts)
+    if is_blocked:
+        waits[0].blocked_on_unacked_until_ts = ts
 
 
 @compiled
@@ -49,8 +39,8 @@ def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     set_point(waits[at].clear, point)
     waits[at].clear_idle_us = hashes[at].idle_us
     owner = hashes[at].owner
-    waits[at].clear_look_ahead_us = look_ahead_us(state, point.ts_us)
-    waits[at].clear_full_us = blocked_on_unacked_us(state, point.ts_us)
+    waits[at].clear_look_ahead_us = ran_us(state.waits.common[0].look_ahead, point.ts_us)
+    waits[at].clear_full_us = ran_us(state.waits.common[0].blocked_on_unacked, point.ts_us)
     waits[at].clear_unavailable_us = unavailable_us(state, owner, point.ts_us)
     waits[at].clear_unserved_us = unserved_us(state, owner, point.ts_us)
 
@@ -146,9 +136,9 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
         cause = Cause.OVERDUE
     elif marks & Mark.READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = Cause.REPLAY_QUEUE
-    elif look_ahead_us(state, ts) - waits[at].clear_look_ahead_us >= half_us:
+    elif ran_us(state.waits.common[0].look_ahead, ts) - waits[at].clear_look_ahead_us >= half_us:
         cause = Cause.LOOK_AHEAD_LIMIT
-    elif blocked_on_unacked_us(state, ts) - waits[at].clear_full_us >= half_us:
+    elif ran_us(state.waits.common[0].blocked_on_unacked, ts) - waits[at].clear_full_us >= half_us:
         cause = Cause.UNACKED_LIMIT_SUBSCRIPTION
     return cause
 
@@ -194,17 +184,3 @@ def end_wait(state: SeenByBlocking, out: Output, at: int) -> None:
     report[row].waited_us = waits[at].why_us
     set_position(report[row], waits[at].why_first)
     waits[at].why = Cause.READY
-
-
-@compiled
-def look_ahead_us(state: Seen, ts: int) -> int:
-    """The total time for which the look-ahead limit has been reached."""
-    since = state.waits.common[0].look_ahead_since_ts
-    return int(state.waits.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
-
-
-@compiled
-def blocked_on_unacked_us(state: Seen, ts: int) -> int:
-    """The total time for which the subscription has been blocked on unacknowledged messages."""
-    since = state.waits.common[0].blocked_on_unacked_since_ts
-    return int(state.waits.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.replay.state.records import (
     BEGINNING,
     NO_POINT,
     NOWHERE,
+    STOPPED,
     UNKNOWN,
     Ints,
     RecordKind,
@@ -48,14 +49,13 @@ CONSUMER_WAIT = RecordKind(
     {
         "cause": 0,  # why it can be sent nothing, see `causes`; READY: it can
         "former": 0,  # the value of `cause` before that
-        "unserved_since_ts": 0,  # since when the broker has not read for it; 0: it does
+        "unserved": STOPPED,  # runs while the broker does not read for it
         "counts_more": 0,  # so many messages more than rows show it has unacknowledged, by snapshots (E6, F10)
         "recent": 0,  # it joined recently and gets no new entries (3.x and classic)
     },
     lasting={
         "cause_since": BEGINNING,
         "unavailable_us": 0,  # the time in which it could be sent nothing, without the open interval
-        "unserved_us": 0,  # that in which the broker did not read for it, without the open one
     },
 )
 
@@ -63,15 +63,13 @@ CONSUMER_WAIT = RecordKind(
 WAIT = RecordKind(
     "wait",
     {
-        "look_ahead_since_ts": UNKNOWN,  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
-        "blocked_on_unacked_since_ts": UNKNOWN,  # the same for `blocked_on_unacked`
+        "look_ahead": STOPPED,  # runs while replay is about at `look_ahead_limit`
+        "blocked_on_unacked": STOPPED,  # runs while the subscription is
         "stopped_at_seq": 0,  # the row before which the kernel has stopped for a stall
         "looked_ts": 0,  # when it last stopped in front of a row that takes entries from consumers in a stall
         "join_release": NOWHERE,  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
     },
     lasting={
-        "look_ahead_us": 0,  # the time for which replay was there, without the open interval
-        "blocked_on_unacked_us": 0,
         "blocked_on_unacked_until_ts": UNKNOWN,  # until when it last was blocked on unacked messages
         "next_sample_ts": 0,  # when the next capacity sample is due
     },

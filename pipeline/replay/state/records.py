@@ -33,11 +33,19 @@ class Queue(NamedTuple):
     last: int
 
 
+class Stopwatch(NamedTuple):
+    """A time that is added up: since when it runs, UNKNOWN: it does not, and how long it ran before."""
+
+    since_ts: int
+    total_us: int
+
+
 NOWHERE: Final = EntryPosition(UNKNOWN, UNKNOWN)
 FIRST: Final = EntryPosition(0, 0)
 NO_QUEUE: Final = Queue(NOBODY, NOBODY)
 NO_POINT: Final = TracePoint(UNKNOWN, UNKNOWN)
 BEGINNING: Final = TracePoint(0, 0)
+STOPPED: Final = Stopwatch(UNKNOWN, 0)
 
 _Value: TypeAlias = "int | NamedTuple"
 _NONE: Final[Mapping[str, _Value]] = {}
@@ -61,6 +69,22 @@ def set_point(record: Any, point: Any) -> None:
     """Sets the point that a record holds to that of a `TracePoint`, or of a dispatch."""
     record.seq = point.seq
     record.ts_us = point.ts_us
+
+
+@compiled
+def run_while(watch: Any, is_on: bool, ts: int) -> None:
+    """Lets a stopwatch that a record holds run from a time on, or not."""
+    if not is_on and watch.since_ts != UNKNOWN:
+        watch.total_us += ts - watch.since_ts
+        watch.since_ts = UNKNOWN
+    elif is_on and watch.since_ts == UNKNOWN:
+        watch.since_ts = ts
+
+
+@compiled
+def ran_us(watch: Any, ts: int) -> int:
+    """How long a stopwatch has run by a time."""
+    return int(watch.total_us + (ts - watch.since_ts if watch.since_ts != UNKNOWN else 0))
 
 
 class RecordKind:
