@@ -45,7 +45,8 @@ def dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         if slot >= 0:
             see_end(state, slot, consumer, events.ts_us[i], policy.stall_threshold_us)
         return
-    if slot < 0:
+    anew = slot < 0
+    if anew:
         deleted = common[0].resetting == Reset.NONE and was_passed(state, events.ledger[i], events.entry[i])
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
@@ -54,6 +55,8 @@ def dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         else:
             note_without_publish(state, slot)
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
+    if anew and common[0].resetting == Reset.NONE:
+        _recall_delivery(state, slot)
     state.consumers[consumer].dispatched += 1
     if entries[slot].hash_at == UNKNOWN:
         # No row has named its key yet, so no rule can be checked.
@@ -83,6 +86,16 @@ def dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
     # A consumer that a reset closed got it from the dispatcher before the reset.
     if state.consumers[consumer].leaving != CLOSED:
         _sent(state, out, rows, i, slot, sent)
+
+
+@compiled
+def _recall_delivery(state: State, slot: int) -> None:
+    """Tells an entry that has a slot again who was sent it first, if it was the highest of its hash: acknowledged."""
+    entries, hashes, at = state.entries, state.hashes, state.entries[slot].hash_at
+    if at >= 0 and position_of(hashes[at].top) == position_of(entries[slot]):
+        entries[slot].marks |= Mark.ACKED | Mark.SENT | Mark.DISPATCH_CONFIRMED
+        entries[slot].sent_to = hashes[at].top_consumer
+        entries[slot].sent_at = hashes[at].top_at
 
 
 @compiled
