@@ -104,8 +104,21 @@ def disregard(state: State, out: Output) -> list[ContradictedLimit]:
         common[limit.at_most] = common[limit.blocks_at] = 0
         waits = state.waits.hashes.view(np.ndarray)
         waits["why"][waits["why"] == limit.cause] = Cause.READY
-        if limited != OF_CONSUMER:
+        if limited == OF_CONSUMER:
+            _unblock_all(state)
+        else:
             common["blocked_on_unacked"] = 0
     if out.stop[0] == CONTRADICTED:
         out.stop[0] = 0
     return found
+
+
+def _unblock_all(state: State) -> None:
+    consumers = state.consumers.view(np.ndarray)
+    consumers["permits"] += consumers["withheld"]
+    consumers["withheld"] = consumers["blocked"] = 0
+    causes = state.waits.consumers.view(np.ndarray)["cause"]
+    # Many a consumer lacked permits, too.
+    lacking = (record_of(state.common, COMMON)["permits_known_by"] != 0) & (consumers["permits"] <= 0)
+    blocked = causes == Cause.UNACKED_LIMIT_CONSUMER
+    causes[blocked] = np.where(lacking[blocked], Cause.NO_PERMITS, Cause.READY)

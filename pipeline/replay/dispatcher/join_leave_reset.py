@@ -131,6 +131,7 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         state.common[0].deleted_before = state.common[0].mark_delete
     # What the former dispatcher has read is lost with it.
     state.common[0].left_behind.ledger = UNKNOWN
+    state.common[0].published_at_reset = state.common[0].last_published
     state.common[0].mark_delete.ledger = UNKNOWN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:

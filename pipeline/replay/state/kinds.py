@@ -174,6 +174,7 @@ COMMON = RecordKind(
         "consumer_said": 0,  # a row says the limit of unacknowledged messages of a consumer
         "subscription_said": 0,  # and that of the subscription
         "last_published": NOWHERE,
+        "published_at_reset": NOWHERE,  # at the last seek, unload or transfer; UNKNOWN: there was none
         "without_publish": 0,  # entries that are UNPUBLISHED, or were until they were forgotten
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held

@@ -275,7 +275,10 @@ def new_entry(state: State, events: Events, i: int) -> int:
     # After a reset consumers acknowledge entries that they got before it, at any position.
     acknowledged = events.code[i] in (Code.ACK_START, Code.ACK_END) and was_reset(state)
     first = state.common[0].mark_delete.ledger == UNKNOWN and not acknowledged
-    if first:
+    published, floor = events.code[i] in (Code.PUBLISH, Code.PUBLISH_DELAYED), position_of(state.common[0].floor)
+    # Rows of publishes may be late.
+    late = published and (ledger, entry) <= floor and floor == position_of(state.common[0].mark_delete)
+    if first or late:
         put_floor(state, ledger, entry)
     slot = add_entry(state, ledger, entry)
     if (ledger, entry) <= position_of(state.common[0].deleted_before):

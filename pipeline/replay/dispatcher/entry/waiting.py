@@ -7,10 +7,9 @@ on, before that at the next attempt (contract 3.4, 3.10). The episode records th
 only while the hash is away.
 
 Delayed entries (contract 4.13): the broker takes what is due from its tracker at the next tick of
-delayedDeliveryTickTimeMillis, or up to a tick early unless isDelayedDeliveryDeliverAtTimeStrict is set. So its time and
-one tick bound the moment from above. What is due is read before anything new, and goes into replay without its hash.
-Nothing of its hash is kept back for it: later entries may pass it, but not for long, because the broker looks at it at
-each read (V10).
+delayedDeliveryTickTimeMillis, or up to a tick early unless isDelayedDeliveryDeliverAtTimeStrict is set. What is due is
+read before anything new, and goes into replay without its hash. Nothing of its hash is kept back for it: later entries
+may pass it, but not for long, because the broker looks at it at each read (V10).
 """
 
 from typing import Final
@@ -25,7 +24,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.output import EPISODES, NEW_EPISODE, By, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records, position_of, record_of, set_point
-from dispatch_audit.pipeline.replay.state.state import Policy, State, owner_of
+from dispatch_audit.pipeline.replay.state.state import Policy, State, owner_of, was_reset
 from dispatch_audit.pipeline.replay.state.values import DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON, Cause, Mark, is_due
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
@@ -144,7 +143,10 @@ def begin_waiting(state: State, slot: int, point: TracePoint) -> None:
         set_point(hashes[at].waiting_since, point)
         begin_wait(state, at, point)
     entries[slot].marks |= Mark.WAITING
-    if common[0].waiting > common[0].in_replay:
+    highest = position_of(common[0].highest_dispatched)
+    # After a reset the cursor may be in front of entries from before: no row shows which of them it has to read.
+    behind = was_reset(state) and (highest[0] == UNKNOWN or highest < position_of(common[0].published_at_reset))
+    if common[0].waiting > common[0].in_replay or behind:
         entries[slot].marks |= Mark.IN_BACKLOG
     if is_due(entries[slot].marks):
         note_ready(state, at, point)
@@ -171,7 +173,7 @@ def note_ready(state: State, at: int, point: TracePoint) -> None:
 
 @compiled
 def look_at_delays_by(state: State, ts: int) -> None:
-    """Lets the delayed entries be looked at by a time, or before it."""
+    """Lets the delayed entries be looked at by a time, or before."""
     common = state.common
     common[0].next_due_ts = ts if common[0].next_due_ts == UNKNOWN else min(common[0].next_due_ts, ts)
 
