@@ -259,8 +259,7 @@ def take_switch(state: State, off: bool, said_by_row: bool, ts: int) -> None:
 def _heed_delays(state: State, ts: int) -> None:
     """Lets the entries that asked for delayed delivery wait no longer for certain: it was off and is on from here on.
 
-    When the broker reads one it tracks it, and no row shows whether it has read one. After a reset it reads those again
-    that it had sent before.
+    The broker tracks those that it reads from here on, and no row shows which it has read.
     """
     entries = state.entries
     for slot in range(entries.size):
