@@ -11,9 +11,8 @@ from dispatch_audit.pipeline.contract.known_bugs import release_of
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
 from dispatch_audit.pipeline.contract.release import Release
-from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
+from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, Thresholds, limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting, SettingsInForce, settings_at_start
-from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 
 CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"

@@ -22,8 +22,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
+from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
-from dispatch_audit.pipeline.replay.recorders.transfers import Transfers
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking, capacity, draining
 from dispatch_audit.pipeline.replay.rows.coverage import answers, coverage, need_a_look, refused

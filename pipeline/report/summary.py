@@ -346,7 +346,7 @@ class RunSummary:
 
     @property
     def is_continued(self) -> bool:
-        """Whether the next window judges the last minute of this one (`replay.subscription.watermark`)."""
+        """Whether the next window judges the last minute of this one (`replay.subscription.result`)."""
         to_us = None if self.window is None else self.window.to_us
         return to_us is not None and to_us <= (self.to_ts_us or to_us) + UNSETTLED_US
 

@@ -2,7 +2,7 @@
 
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.config import OrderLimits, ReplayConfig
-from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Manifest
 from dispatch_audit.pipeline.trace.chosen_rows import sample_of

@@ -29,7 +29,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.contract.rules import CLIENT_RULES, NAME_OF
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
+from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.events import Events, concatenated
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
@@ -38,7 +38,7 @@ from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
-from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds
 from dispatch_audit.pipeline.replay.state.output import ENDINGS
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

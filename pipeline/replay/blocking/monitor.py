@@ -25,9 +25,8 @@ from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledSt
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, Thresholds, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, SettingsInForce
-from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import (
     GIVES_UP,

@@ -7,11 +7,19 @@ unacknowledged messages is passed (`rules.limits`).
 A recorder that looks at the settings from time to time writes between which rows one changed, and either value may have
 been in force there, so that nothing is found by it: beyond which limit a dispatch is, or whether the broker delays what
 asks for it, and sends what comes later (E2).
+
+A selector that is not the broker's gives other ranges to nearly every consumer in every snapshot. A broker with a bug
+reports other ranges for a consumer, or for some time, and those of the selector otherwise. With one consumer all
+selectors of one hash range agree, so such a snapshot may contradict a selector, but never confirms it. The two
+dispatchers report different values (contract 7): only that of recently joined consumers has
+`readPositionWhenJoining`, and only the draining one lists draining hashes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile
 from dispatch_audit.pipeline.plural import count
@@ -26,9 +34,62 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_SUBSCRIPTION,
     Setting,
     SettingsInForce,
+    SettingsRow,
 )
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.records import Records
+
+# So many are enough to decide, and a trace without an answer must not fill the memory.
+_KEPT_MAX: Final = 1_000
+
+
+@checkpointed("reported_assignment")
+class ReportedAssignment(NamedTuple):
+    """The assignment in one snapshot beside the one of the replay."""
+
+    snapshot: Snapshot  # the snapshot
+    consumers: int  # how many consumers it lists, each with its ranges
+    differing: int  # how many of them have other ranges in the replay
+    of_other_dispatcher: bool  # whether it has values that only the other dispatcher reports
+    # Whether the rows determine the ranges of the replay. At the beginning of a trace that does not begin with the
+    # first join, consumers that joined and left before may have changed them.
+    determined: bool
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the broker reports nothing else than the replay has."""
+        return not self.differing and not self.of_other_dispatcher
+
+
+@checkpointed("reported_assignments")
+@dataclass(eq=False, slots=True)
+class ReportedAssignments:
+    """The first assignments that snapshots report, until one confirms the selector."""
+
+    _drains: bool
+    # In the order of the trace; none once the selector is confirmed.
+    seen: list[ReportedAssignment] = field(default_factory=list)
+    confirmed: bool = False  # whether a snapshot has shown the selector and the dispatcher of the replay
+
+    def note(self, snapshot: Snapshot, in_force: Sequence[RangesByConsumer], determined: bool) -> None:
+        """Takes the next snapshot, the ranges of the replay on both sides of it, and whether rows determine these."""
+        if self.confirmed or len(self.seen) >= _KEPT_MAX:
+            return
+        reported = {consumer.consumer: consumer.ranges for consumer in snapshot.consumers if consumer.ranges}
+        if not reported or len(reported) < len(snapshot.consumers):
+            return
+        # If neither side lists the consumers of the snapshot, the trace does not show the assignment of that moment.
+        comparable = [ranges for ranges in in_force if ranges.keys() == reported.keys()]
+        if not comparable:
+            return
+        differing = min(sum(reported[n] != ranges[n] for n in reported) for ranges in comparable)
+        joining = any(consumer.joined_at is not None for consumer in snapshot.consumers)
+        draining = any(consumer.draining for consumer in snapshot.consumers)
+        other_dispatcher = joining if self._drains else draining
+        seen = ReportedAssignment(snapshot, len(reported), differing, other_dispatcher, determined)
+        self.seen.append(seen)
+        # A recorder may leave out what the dispatcher of recently joined consumers reports, so only its values show it.
+        if seen.agrees and len(reported) > 1 and (self._drains or joining):
+            self.seen, self.confirmed = [], True
 
 
 @checkpointed("contradiction")
@@ -41,32 +102,6 @@ class Contradiction(NamedTuple):
     at: TracePoint  # the row that completes the evidence
     evidence: tuple[tuple[int, str], ...]  # seq and text of the rows that show it, oldest first; never none
     judged: str  # what is judged differently from then on, as a clause
-
-
-@checkpointed("compared_settings")
-@dataclass(eq=False, slots=True)
-class ComparedSettings:
-    """The settings of one subscription that were compared with what the broker shows."""
-
-    checked: int = 0  # how many were compared for the first time since the last report
-    # The contradictions, by the name of the setting, in the order of the trace.
-    found: dict[str, Contradiction] = field(default_factory=dict)
-    _compared: set[str] = field(default_factory=set)
-
-    def compared(self, setting: str) -> None:
-        """Notes that a setting was compared."""
-        if setting not in self._compared:
-            self._compared.add(setting)
-            self.checked += 1
-
-    def contradict(self, contradiction: Contradiction) -> None:
-        """Notes that the broker contradicts a claim; only the first contradiction of a setting counts."""
-        self.compared(contradiction.claim.name)
-        self.found.setdefault(contradiction.claim.name, contradiction)
-
-    def forget(self) -> None:
-        """Restarts the count; what was compared and found stays known, so that no later window reports it again."""
-        self.checked = 0
 
 
 _DISPUTED: Final = "the broker does not keep the claimed {} (settings_mismatch)"
@@ -99,6 +134,10 @@ class _Rows(NamedTuple):
 class SettingsEvidence:
     """What rows and snapshots say of the settings of one subscription."""
 
+    checked: int = 0  # how many were compared for the first time since the last report
+    # The claims that the broker contradicts, by the name of the setting, in the order of the trace.
+    found: dict[str, Contradiction] = field(default_factory=dict)
+    _compared: set[str] = field(default_factory=set)
     _changed: list[_Rows] = field(default_factory=list)  # the brackets of changes, before the rows that say them
     _disputed: list[_Rows] = field(default_factory=list)  # where a limit is contradicted
     _since: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LIMITED, -1))
@@ -134,8 +173,18 @@ class SettingsEvidence:
         if self._reported is None or most > self._reported[0]:
             self._reported = most, snapshot.seq
 
-    def contradicted(self, found: ContradictedLimit, in_force: SettingsInForce) -> Contradiction:
-        """The report of a contradicted limit; from its beginning on, findings under it are not provable."""
+    def compared(self, setting: str) -> None:
+        """Notes that a setting was compared."""
+        self.checked += setting not in self._compared
+        self._compared.add(setting)
+
+    def contradict(self, contradiction: Contradiction) -> None:
+        """Notes that the broker contradicts a claim; only the first contradiction of a setting counts."""
+        self.compared(contradiction.claim.name)
+        self.found.setdefault(contradiction.claim.name, contradiction)
+
+    def contradict_limit(self, found: ContradictedLimit, in_force: SettingsInForce) -> None:
+        """Notes a contradicted limit; from its beginning on, findings under it are not provable."""
         setting = in_force.of(found.setting)
         self._disputed.append(_Rows(found.setting, self._since[found.setting], NEVER))
         held = count(found.most, "unacknowledged message")
@@ -147,7 +196,7 @@ class SettingsEvidence:
         if found.setting == UNACKED_PER_CONSUMER and messages > setting.limit:
             rows.append((seq, f"a snapshot reports {messages} unacknowledged messages of a consumer"))
         shown = f"{who} gets up to {held} and goes past the limit {count(found.passes, 'time')}"
-        return Contradiction(setting, shown, f"at least {found.most}", found.at, tuple(sorted(rows)), _JUDGED)
+        self.contradict(Contradiction(setting, shown, f"at least {found.most}", found.at, tuple(sorted(rows)), _JUDGED))
 
     def doubts(self) -> list[Alibi]:
         """The limit that a finding is about is not the broker's: it is contradicted."""
@@ -158,7 +207,8 @@ class SettingsEvidence:
         return [Alibi("in order" if of.setting == DELAYED_DELIVERY else "limit", of.include) for of in self._changed]
 
     def forget(self, recent_us: int) -> None:
-        """Drops what concerns no finding that a later window reports."""
+        """Restarts the count, and drops what concerns no finding that a later window reports."""
+        self.checked = 0
         self._changed = [changed for changed in self._changed if changed.ts_us > recent_us]
 
 

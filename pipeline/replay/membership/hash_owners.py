@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dispatch_audit.pipeline.assignment import AssignmentLog, Undecided
+from dispatch_audit.pipeline.assignment import AssignmentLog, Routing, Undecided
 from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
@@ -15,13 +15,13 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
-from dispatch_audit.pipeline.replay.membership.epoch_history import EpochHistory, OpenedEpoch, PlacedEpoch
+from dispatch_audit.pipeline.replay.membership.history import EpochHistory, OpenedEpoch, PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.records import Ints
-from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, observations
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, observations
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import view_of
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
@@ -79,10 +79,13 @@ class HashOwners:
         """The sticky hash of each murmur value, none of which is negative."""
         return sticky_from_murmur(murmur, self._config.profile.hash[self._kind]).astype(np.int64)
 
-    def enter(self, burst: Burst, seqs: Sequence[int], bounds: Sequence[Bounds]) -> Ordered:
-        """Adds changes to the assignment, and returns them in a possible order; their points are located later.
+    def enter(self, burst: Burst, seqs: Sequence[int], bounds: Sequence[Bounds]) -> tuple[list[int], list[Routing]]:
+        """Adds changes to the assignment; their points are located later.
 
         Of each change there is the seq of its row, and the seqs between which it took effect.
+
+        Returns:
+            The numbers of the changes in a possible order, and the routing before the first and after each.
         """
         log, changes = self._log, burst.changes
         resolved = log.resolve(burst, self._config.orders.assignments_max)
@@ -94,7 +97,7 @@ class HashOwners:
             begins = log.enter(changes[number], selector, open_now, seqs[number])
             self.epochs.open(self._present() if begins else None)
         log.settle(resolved)
-        return Ordered(resolved.order, [selector.routing() for selector in resolved.selectors[:-1]] + [log.routing])
+        return resolved.order, [*(selector.routing() for selector in resolved.selectors[:-1]), log.routing]
 
     def begin(self, at: TracePoint, over_us: int) -> OpenedEpoch | None:
         """Begins the epoch of the next change, which took effect at a point, and certainly by the time `over_us`.
@@ -205,11 +208,6 @@ class HashOwners:
             self.doubts.add(UndecidedRange(at.seq + 1, None, *log.current.undecided))
         self.epochs.open(self._present())
         return self.epochs.begin(at)
-
-    def note_known(self, at: TracePoint) -> None:
-        """Notes that all consumers are known from a point on, unless they were before."""
-        if self.epochs.known_since is None:
-            self.epochs.known_since = at.seq
 
     def interrupt(self) -> None:
         """Notes that joins, leaves or resets are missing from here on, so that the consumers are not known any more."""

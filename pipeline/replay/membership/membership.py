@@ -10,23 +10,22 @@ from dataclasses import dataclass
 
 from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
-from dispatch_audit.pipeline.assignment.ranges.observed import Observed
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
-from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
-from dispatch_audit.pipeline.replay.membership.stays import RefusedJoins, Stay, shown_members
+from dispatch_audit.pipeline.replay.membership.history import RefusedJoins, Stay, unseen_join
+from dispatch_audit.pipeline.replay.membership.steps import PlannedSteps
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
-from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, locate_changes, observations
+from dispatch_audit.pipeline.replay.timeline.change_points import locate_changes, observations
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
-from dispatch_audit.pipeline.replay.timeline.snapshot_views import View
+from dispatch_audit.pipeline.replay.timeline.snapshot_views import View, view_of
 
 
 @checkpointed("membership")
@@ -41,7 +40,7 @@ class Membership:
     _config: ReplayConfig
     _held: HeldRows
     _changes: OpenChanges
-    _planned: PlannedSteps
+    planned: PlannedSteps  # the steps that are not due yet
     _holds_back: bool  # whether recently joined consumers get no new entries
 
     def __init__(self, config: ReplayConfig) -> None:
@@ -49,17 +48,12 @@ class Membership:
         self.refused_joins, self.one_sided = RefusedJoins(), OneSidedRecording()
         self._config, self._held, self._holds_back = config, HeldRows(), False
         self._changes = OpenChanges(self._held, config.skew_us, config.orders.rows_max)
-        self._planned = PlannedSteps(self._held, self._changes, config.skew_us, config.complete_from_start)
+        self.planned = PlannedSteps(self._held, self._changes, config.skew_us, config.complete_from_start)
 
     @property
     def released(self) -> TracePoint:
         """The last row that has taken effect; its seq is -1 if none has."""
         return self._held.released
-
-    @property
-    def joins_missing_from(self) -> int:
-        """The row from which on joins may be missing."""
-        return self._planned.joins_missing_from
 
     @property
     def connected(self) -> set[int]:
@@ -73,35 +67,29 @@ class Membership:
         """
         self._held.push(part.events, self.owners.hashes(part.events))
         for gap in part.gaps:
-            self._planned.add_gap(gap)
+            self.planned.add_gap(gap)
         for values in part.settings:
-            self._planned.add_settings(values)
+            self.planned.add_settings(values)
         # A leave after a snapshot may be of a consumer that only the snapshot shows.
         rows: list[MembershipEvent | Snapshot] = [*part.membership, *snapshots]
         for row in sorted(rows, key=lambda row: row.seq):
             if isinstance(row, Snapshot):
-                self._planned.add_snapshot(row)
+                self.planned.add_snapshot(row)
             elif row.kind == "join" and row.consumer < 0:
                 self.refused_joins.note(row)
             else:
-                self._planned.add_change(row)
-        yield from self._settle(final=False)
+                self.planned.add_change(row)
+        yield from self.settle(0)
 
-    def pass_time(self, now_us: int) -> Iterator[steps.Step]:
-        """Releases the rows that a row at `now_us` would release; call if there is none until then."""
-        yield from self._settle(final=False, now_us=now_us)
-
-    def finish(self) -> Iterator[steps.Step]:
-        """Releases all rows at the end of the trace."""
-        yield from self._settle(final=True)
-
-    def _settle(self, final: bool, now_us: int = 0) -> Iterator[steps.Step]:
+    def settle(self, now_us: int) -> Iterator[steps.Step]:
+        """Releases the rows that a row at `now_us` would release, if there is none until then; `NEVER`: all rows."""
         newest = self._held.newest
         if newest is None:
             return
+        final = now_us == NEVER
         # Later rows may concern events of up to `held_us` earlier.
-        certain_us = NEVER if final else max(newest.ts_us, now_us) - self._planned.held_us
-        yield from (steps.RefusedChange(row) for row in self._planned.take_refused(certain_us))
+        certain_us = NEVER if final else max(newest.ts_us, now_us) - self.planned.held_us
+        yield from (steps.RefusedChange(row) for row in self.planned.take_refused(certain_us))
         floors = self._changes.floors()
         while (ready := self._changes.ready(final, certain_us, floors)) is not None:
             yield from self._place(*ready)
@@ -117,7 +105,9 @@ class Membership:
         # The row that opens the first bracket stays held, because its time is needed.
         bounds = [b.bounds for b in cluster]
         yield from self._advance(min(after for after, _ in bounds) - 1)
-        self._changes.remove(cluster)
+        for bracket in cluster:
+            # The search is short, because the earliest changes are removed first.
+            self._changes.brackets.open.remove(bracket)
         bounds = [b.bounds for b in cluster]
         over = max(before for _, before in bounds)
         known = precedence(cluster, self._there_after(cluster, over, view))
@@ -126,18 +116,22 @@ class Membership:
         join = next((change.row for change in cluster if change.row.kind == "join"), None)
         if join is not None and not self.owners.has_consumers:
             yield from self._open_as_asked(join)
-        burst = Burst([_change(bracket) for bracket in cluster], known, self._shown_after(over, view))
-        self.one_sided.note_changes(cluster, bounds)
-        ordered = self.owners.enter(burst, [bracket.row.seq for bracket in cluster], bounds)
-        in_order = [bounds[number] for number in ordered.order]
-        # The rows include the one that closes the last bracket.
-        located = locate_changes(
-            in_order, *self._held.up_to(over), self._held.decisions(-1, over + 1), ordered.routings
+        shown_after = observations(
+            None if view is None else view.reported(),
+            lambda: self._held.decisions(over - 1, self._changes.first_seq),
+            self._held.recorded_late,
         )
-        for done, (number, (at, over_seq)) in enumerate(zip(ordered.order, located, strict=True)):
+        burst = Burst([_change(bracket) for bracket in cluster], known, shown_after)
+        self.one_sided.note_changes(cluster, bounds)
+        order, routings = self.owners.enter(burst, [bracket.row.seq for bracket in cluster], bounds)
+        in_order = [bounds[number] for number in order]
+        # The rows include the one that closes the last bracket.
+        located = locate_changes(in_order, *self._held.up_to(over), self._held.decisions(-1, over + 1), routings)
+        for done, (number, (at, over_seq)) in enumerate(zip(order, located, strict=True)):
             # A snapshot that shows a later change was taken after this one too.
-            yield from self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
-            cluster[number].take_effect(at)
+            yield from self._advance(at.seq, set().union(*(cluster[later].shown_by for later in order[done:])))
+            cluster[number].placed = at
+            self._changes.brackets.placed_seq = at.seq
             yield from self._released_rows()
             yield from self._take_effect(cluster[number], at, over_seq)
 
@@ -192,17 +186,9 @@ class Membership:
             there.update(() if sent.recorded_late else sent.consumers.tolist())
         return there
 
-    def _shown_after(self, over: int, view: View | None) -> Observed:
-        """The observations of the assignment after changes that are over by the row `over`."""
-
-        def decisions() -> Evidence:
-            return self._held.decisions(over - 1, self._changes.first_seq)
-
-        return observations(None if view is None else view.reported(), decisions, self._held.recorded_late)
-
     def _advance(self, seq: int, shown_by: Collection[int] = ()) -> Iterator[steps.Step]:
         """Lets all rows and planned steps up to and including the row `seq` take effect; see `PlannedSteps.take`."""
-        due = self._planned.take(seq, shown_by)
+        due = self.planned.take(seq, shown_by)
         self._changes.drop_views(seq, shown_by)
         for step in due:
             self._held.release(step.at.seq)
@@ -212,33 +198,46 @@ class Membership:
                 self.stays[step.row.consumer] = Stay(step.row)
             else:
                 yield from self._released_rows()
-                if isinstance(step, steps.GapBegins) and step.gap.loses_members:
+                if isinstance(step, steps.GapSide) and not step.late and step.gap.loses_members:
                     # A snapshot or a reset shows the consumers again.
                     self.owners.interrupt()
             yield step
-            if isinstance(step, steps.SnapshotEnds) and self.owners.epochs.known_since is None:
+            if isinstance(step, steps.SnapshotSide) and step.late and self.owners.epochs.known_since is None:
                 yield from self._adopt(step.snapshot, step.at)
         self._held.release(seq)
 
     def _adopt(self, snapshot: Snapshot, at: TracePoint) -> Iterator[steps.Step]:
-        """Takes over the consumers and the assignment that a snapshot shows, where joins or leaves are missing."""
-        shown = shown_members(snapshot, at, self.connected, self._changes.brackets)
-        if shown is None or self.owners.epochs.waiting or shown.reported.by_consumer == self.owners.epochs.ranges:
+        """Takes over the consumers and the assignment that a snapshot shows, where joins or leaves are missing.
+
+        Not if somebody joined or left while it was taken, if rows contradict it, or if it does not show all ranges and
+        names.
+        """
+        brackets, epochs = self._changes.brackets, self.owners.epochs
+        reported = view_of(snapshot, at, at).reported()
+        if reported is None or brackets.placed_seq > snapshot.seq_begin:
             return
-        there = self.connected.difference(shown.gone)
+        if epochs.waiting or reported.by_consumer == epochs.ranges:
+            return
+        unseen = [consumer for consumer in snapshot.consumers if consumer.consumer not in self.connected]
+        joined = brackets.joined if unseen else ()
+        if not all(consumer.name and consumer.consumer in joined for consumer in unseen):
+            return
+        rows = [unseen_join(snapshot, consumer) for consumer in unseen]
+        gone = self.connected - {consumer.consumer for consumer in snapshot.consumers}
+        there = self.connected - gone
         if not there:
             if snapshot.keeps_order is None:
                 return  # a wrong guess would be a false violation
-            yield from self._open_as_asked(shown.joined[0])
+            yield from self._open_as_asked(rows[0])
         names = {number: self.stays[number].row.name for number in sorted(there)}
-        opened = self.owners.adopt(names | {row.consumer: row.name for row in shown.joined}, shown.reported, at)
+        opened = self.owners.adopt(names | {row.consumer: row.name for row in rows}, reported, at)
         if opened is None:
             return
-        for row in shown.joined:
+        for row in rows:
             self.stays[row.consumer] = Stay(row, joined=at, unseen=True)
             yield steps.Registered(at, row)
             yield steps.ConsumerJoined(at, row.consumer)
-        for number in shown.gone:
+        for number in gone:
             yield from self._leave(number, at, "")
         yield steps.EpochBegins(opened, at, at.ts_us)
 

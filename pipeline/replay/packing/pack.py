@@ -23,8 +23,8 @@ from dispatch_audit.pipeline.replay.packing.narrow_events import narrow_parts
 from dispatch_audit.pipeline.replay.packing.packed_batch import Detail, PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, published_parts
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.settings.settings_row import COLUMNS as _OF_SETTINGS
-from dispatch_audit.pipeline.replay.settings.settings_row import settings_rows
+from dispatch_audit.pipeline.replay.settings.settings_in_force import COLUMNS as _OF_SETTINGS
+from dispatch_audit.pipeline.replay.settings.settings_in_force import settings_rows
 from dispatch_audit.pipeline.replay.signs.broker_signs import COLUMNS as _OF_RECORDER
 from dispatch_audit.pipeline.replay.signs.broker_signs import recorder_rows
 from dispatch_audit.pipeline.trace.arrow_columns import numbered

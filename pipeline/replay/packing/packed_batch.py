@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, n
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
 from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused, once, settings_once
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
 from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
 
 ROWS_MIN: Final = 1 << 16

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, 
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Published, SentByProducer
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
 from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
 
 BATCH_SCHEMA: Final = (

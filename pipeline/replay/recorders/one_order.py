@@ -5,21 +5,24 @@ This happens before packed batches are put in order, so that all later steps see
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import OF_TOPIC, apart
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, RESTARTS, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, of_each_topic
-from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published, SentByProducer
+from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders, Term
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
 from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
+
+_Row = TypeVar("_Row", MembershipEvent, StatsRow, SettingsRow, MixedBatch)
 
 
 def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]:
@@ -36,12 +39,11 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
         return []
     numbering = _Numbering(recorders, recorders.names.index(packed.broker))
     written, _, _ = apart(packed.events)
-    parts = [gaps] if (gaps := _gaps(packed, numbering)) is not None else []
-    parts += [*_settings(packed, numbering), *_of_recorder(packed, numbering)]
+    parts = [*_gaps(packed, numbering), *_settings(packed, numbering), *_of_recorder(packed, numbering)]
     if not written.rows:
         return parts
     events = written.wide()
-    of_row = numbering.term_of(events.seq)
+    of_row = np.maximum(np.searchsorted(numbering.begins, events.seq, side="right") - 1, 0)
     beside = [row for row in packed.details if not isinstance(row, SettingsRow | RecorderRow)]
     published = packed.published
     for at in np.unique(of_row).tolist():
@@ -74,21 +76,21 @@ def of_topics_in_one_order(
         yield from in_one_order(of_topic, recorders.get(of_topic.topic, ONE))
 
 
-def _gaps(packed: PackedBatch, numbering: "_Numbering") -> PackedBatch | None:
-    """The gaps among the rows, one for each term in which they hold; None: there are none."""
+def _gaps(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]:
+    """The gaps among the rows, one for each term in which they hold."""
     events = packed.events.wide()
     events = events.take((events.code == Code.GAP) & (events.part == 0))
     held = [numbering.terms_within(*of_gap) for of_gap in zip(events.seq, events.entry, strict=True)]
     terms = [term for of_gap in held for term in of_gap]
     if not terms:
-        return None
+        return []
     events = events.take(np.repeat(np.arange(len(held)), [len(of_gap) for of_gap in held]))
     seqs = np.array([term.place(seq) for term, seq in zip(terms, events.seq.tolist(), strict=True)])
     ends = np.array([term.place(seq) for term, seq in zip(terms, events.entry.tolist(), strict=True)])
     untils = np.array([term.until_us for term in terms])
     order = np.argsort(seqs, kind="stable")
     events = events._replace(seq=seqs, entry=ends, ts_us=np.minimum(events.ts_us, untils)).take(order)
-    return packed.having(events)
+    return [packed.having(events)]
 
 
 def _settings(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]:
@@ -97,7 +99,7 @@ def _settings(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]
     for row in packed.details:
         if isinstance(row, SettingsRow):
             by_term.setdefault(numbering.index_of(row.seq), []).append(numbering.settings(row))
-    return [with_settings(packed, sorted(rows)) for _, rows in sorted(by_term.items())]
+    return [_with_settings(packed, sorted(rows)) for _, rows in sorted(by_term.items())]
 
 
 def _of_recorder(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]:
@@ -108,17 +110,17 @@ def _of_recorder(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBat
         return []
     seqs, times = np.array([row.seq for row in placed]), np.array([row.ts_us for row in placed])
     of_topic = np.array([row.shared for row in placed], dtype=np.int32) * OF_TOPIC
-    return [packed.having(blank(Code.RECORDER, seqs, times)._replace(word=of_topic), placed)]
+    return [packed.having(_blank(Code.RECORDER, seqs, times)._replace(word=of_topic), placed)]
 
 
-def with_settings(packed: PackedBatch, rows: Sequence[SettingsRow]) -> PackedBatch:
+def _with_settings(packed: PackedBatch, rows: Sequence[SettingsRow]) -> PackedBatch:
     """A packed batch with rows `settings` only."""
     seqs, times = np.array([row.seq for row in rows]), np.array([row.ts_us for row in rows])
     of_topic = np.array([row.shared for row in rows], dtype=np.int32) * OF_TOPIC
-    return packed.having(blank(Code.SETTINGS, seqs, times)._replace(word=of_topic), rows)
+    return packed.having(_blank(Code.SETTINGS, seqs, times)._replace(word=of_topic), rows)
 
 
-def blank(code: Any, seqs: NDArray[np.int64], times: NDArray[np.int64]) -> Events:
+def _blank(code: Any, seqs: NDArray[np.int64], times: NDArray[np.int64]) -> Events:
     """Events without a position, consumer and key."""
     absent, none = np.full(seqs.size, -1), np.zeros(seqs.size, dtype=np.int32)
     events = Events(*(absent.astype(dtype) for dtype in DTYPES.values()))
@@ -133,36 +135,29 @@ class _Numbering:
         self.recorder = recorder  # its index
         self.count = len(recorders.names)  # the number of recorders
         self.terms = [term for term in recorders.terms if term.recorder == recorder]  # its terms, in their order
-        self._begins = [term.first_seq for term in self.terms]
-
-    def term_of(self, seq: NDArray[Any]) -> NDArray[np.intp]:
-        """The index of the term of each seq."""
-        return np.maximum(np.searchsorted(self._begins, seq, side="right") - 1, 0)
+        self.begins = [term.first_seq for term in self.terms]
 
     def terms_within(self, first: int, last: int) -> list[Term]:
         """The terms that missing rows between two seqs may belong to.
 
         The first recorded row of a term need not be its first row, so the next term is one of them.
         """
-        begins, ends = self.term_of(np.array([first, last])).tolist()
-        return self.terms[begins : ends + 2]
+        return self.terms[self.index_of(first) : self.index_of(last) + 2]
 
     def index_of(self, seq: int) -> int:
         """The index of the term of a row."""
-        return int(self.term_of(np.array([seq]))[0])
+        return max(bisect_right(self.begins, seq) - 1, 0)
 
     def place_within(self, seq: int) -> int | None:
         """The place of a row in its term; None: it lies in none of them. The last term of a topic has no end."""
         term = self._term(seq)
-        is_last = term.until_us == NEVER
-        inside = term.first_seq <= seq and (is_last or seq <= term.last_seq)
+        inside = term.first_seq <= seq and (term.until_us == NEVER or seq <= term.last_seq)
         return term.first + seq - term.first_seq if inside else None
 
     def numbered(self, row: MembershipEvent | StatsRow) -> MembershipEvent | StatsRow:
         """The details of a row with its new numbers, those within the text of a snapshot too."""
-        seq, ts_us = self._at(row.seq, row.ts_us)
         if isinstance(row, MembershipEvent):
-            return row._replace(seq=seq, ts_us=ts_us, consumer=self._consumer(row.consumer))
+            return self._placed(row)._replace(consumer=self._consumer(row.consumer))
         term = self._term(row.seq)
         values: dict[str, Any] = json.loads(row.text)
         for name in ("seq_begin", "seq_end"):
@@ -170,34 +165,96 @@ class _Numbering:
                 values[name] = term.place(values[name])
         for consumer in values.get("consumers") or ():
             consumer["consumer"] = self._consumer(consumer["consumer"])
-        return StatsRow(seq, ts_us, json.dumps(values))
+        return self._placed(row)._replace(text=json.dumps(values))
 
     def settings(self, row: SettingsRow) -> SettingsRow:
         """A row with its new numbers, which stay within its term."""
-        term = self._term(row.seq)
-        seq, ts_us = self._at(row.seq, row.ts_us)
-        begin = term.place(row.seq_begin)
+        term, placed = self._term(row.seq), self._placed(row)
         aside = not term.first_seq <= row.seq <= term.last_seq
-        return row._replace(seq=seq, ts_us=ts_us, seq_begin=begin, said_seq=seq, aside=aside)
+        return placed._replace(seq_begin=term.place(row.seq_begin), said_seq=placed.seq, aside=aside)
 
     def published(self, found: Published) -> Published:
         """The summary of the producers with new seqs."""
-        return Published(tuple(map(self._sent, found.sent)), tuple(map(self._mixed, found.mixed)))
+        sent = [
+            of._replace(first=(self._place(of.first[0]), of.first[1]), last=(self._place(of.last[0]), of.last[1]))
+            for of in found.sent
+        ]
+        return Published(tuple(sent), tuple(map(self._placed, found.mixed)))
 
-    def _mixed(self, batch: MixedBatch) -> MixedBatch:
-        seq, ts_us = self._at(batch.seq, batch.ts_us)
-        return batch._replace(seq=seq, ts_us=ts_us)
+    def _placed(self, row: _Row) -> _Row:
+        """A row at its place, and at the end of its term at the latest."""
+        term = self._term(row.seq)
+        return row._replace(seq=term.place(row.seq), ts_us=min(row.ts_us, term.until_us))
 
-    def _sent(self, sent: SentByProducer) -> SentByProducer:
-        first, last = ((self._at(seq, 0)[0], sequence_id) for seq, sequence_id in (sent.first, sent.last))
-        return sent._replace(first=first, last=last)
-
-    def _at(self, seq: int, ts_us: int) -> tuple[int, int]:
-        term = self._term(seq)
-        return term.place(seq), min(ts_us, term.until_us)
+    def _place(self, seq: int) -> int:
+        return self._term(seq).place(seq)
 
     def _term(self, seq: int) -> Term:
         return self.terms[self.index_of(seq)]
 
     def _consumer(self, number: int) -> int:
         return number * self.count + self.recorder if number >= 0 else number
+
+
+class Transfers:
+    """Adds a reset between two terms if none is recorded, because the next owner has a new dispatcher.
+
+    It also puts the settings of the next owner in force, which are those that its own recorder has written so far.
+    """
+
+    def __init__(self, recorders: Recorders) -> None:
+        self._terms = recorders.terms
+        self.rows = 0  # the number of rows added so far
+
+    @property
+    def places(self) -> int:
+        """The number of seqs that are reserved for such rows."""
+        return TRANSFER_ROWS * max(len(self._terms) - 1, 0)
+
+    def among(self, batches: Iterable[PackedBatch]) -> Iterator[PackedBatch]:
+        """The packed batches of a group, in order, with the resets between them."""
+        waiting = list(self._terms[:-1])
+        rows: list[MembershipEvent] = []
+        settings: list[SettingsRow] = []
+        for batch in batches:
+            while waiting and waiting[0].last < batch.first_seq:
+                term = waiting.pop(0)
+                if settings:
+                    yield self._settings_again(settings, term, batch)
+                if not _is_over([row for row in rows if term.first <= row.seq <= term.last]):
+                    self.rows += TRANSFER_ROWS
+                    yield _transfer(term, batch)
+                rows = [row for row in rows if row.seq > term.last]
+            if waiting:
+                rows += (row for row in batch.details if isinstance(row, MembershipEvent))
+                settings += (row for row in batch.details if isinstance(row, SettingsRow))
+            yield batch
+
+    def _settings_again(self, settings: Sequence[SettingsRow], before: Term, batch: PackedBatch) -> PackedBatch:
+        """The settings of the next owner, at the place in front of its first row."""
+        number = self._terms.index(before) + 1
+        following = self._terms[number]
+        own = [term for term in self._terms[:number] if term.recorder == following.recorder]
+        place, at_us = following.first - 1, before.until_us
+        anew = SettingsRow(place, at_us, place, -1, False, False, True, "{}", "{}")
+        rows = [row for row in sorted(settings) if any(term.first <= row.seq <= term.last for term in own)]
+        again = [row._replace(seq=place, ts_us=at_us, seq_begin=place, shared=False) for row in rows]
+        return _with_settings(batch, [anew, *again])
+
+
+def _is_over(rows: Iterable[MembershipEvent]) -> bool:
+    """Whether a reset followed the last join of a term."""
+    resets = [row.seq for row in rows if row.kind == "reset" and row.late and row.reason in RESTARTS]
+    joins = [row.seq for row in rows if row.kind == "join" and row.consumer >= 0]
+    return max(resets, default=-1) > max(joins, default=-1)
+
+
+def _transfer(term: Term, batch: PackedBatch) -> PackedBatch:
+    """Both sides of a reset after the last row of a term, in front of the rows of the next packed batch."""
+    sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us
+    seqs = term.last + 1 + np.arange(TRANSFER_ROWS)
+    rows = [
+        MembershipEvent(int(seq), at_us, "reset", late, -1, "", False, False, (), "transfer")
+        for seq, late in zip(seqs, (False, True), strict=True)
+    ]
+    return batch.having(_blank(sides, seqs, np.full(TRANSFER_ROWS, at_us)), rows)

@@ -15,8 +15,7 @@ from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen, plain
 from dispatch_audit.pipeline.replay.state.state import positions_at_joins
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult, ReportRange
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import KeyCounts
 from dispatch_audit.pipeline.replay.verdicts.finding import Rows, position
 

@@ -1,4 +1,4 @@
-"""The broker's limits on entries in replay and on unacknowledged messages (contract 4.7, 4.14)."""
+"""Limits: the broker's on entries in replay and unacknowledged messages (contract 4.7, 4.14), and those of an audit."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -96,3 +96,15 @@ def in_force_of(limits: BrokerLimits, in_force: SettingsInForce) -> BrokerLimits
         lowest_per_subscription=min((limit for limit in lowest if limit > 0), default=0),
         read_batch=in_force.highest(READ_BATCH),
     )
+
+
+@checkpointed("thresholds")
+class Thresholds(NamedTuple):
+    """The thresholds of an audit; times in microseconds."""
+
+    report_min_us: int = 100_000  # the shortest interval of waiting that is reported
+    stall_threshold_us: int = 1_000_000  # the shortest time without a dispatch that is a stall, or that starves a hash
+    sample_us: int = 10_000_000  # the time between two samples of the capacity
+    intervals_max: int = 10_000  # how many intervals of a cause and scope are kept
+    # Whether recently joined consumers wait for the last sent position instead of the read position.
+    as_pip_282: bool = False

@@ -75,20 +75,16 @@ class Bracketed(NamedTuple):
 class Comparison:
     """Compares the snapshots of one subscription, in their order."""
 
-    _config: ReplayConfig
+    config: ReplayConfig
     compared: Counter[str] = field(default_factory=Counter)  # the number of comparisons, by the value compared
     agreed: Counter[str] = field(default_factory=Counter)  # the number of these in which the broker agreed
     beyond: Counter[str] = field(default_factory=Counter)  # the number of mismatches that were not kept, by rule
     mismatches: list[Mismatch] = field(default_factory=list)  # the first mismatches, up to the limit
 
-    def anew(self) -> "Comparison":
-        """An empty comparison with the same rules."""
-        return Comparison(self._config)
-
     @property
     def of_all_hashes(self) -> bool:
         """Whether there are rows of all hashes, so that numbers of the broker can be compared."""
-        return self._config.sample.is_all
+        return self.config.sample.is_all
 
     def compare(self, seen: Bracketed, known: Iterable[tuple[int, ConsumerSnapshot]]) -> None:
         """Compares a snapshot with both moments; `known` are its consumers that rows have named, by their indexes."""
@@ -103,7 +99,7 @@ class Comparison:
                 held = before.rebuilt.unacked[index].widened(after.rebuilt.unacked[index])
                 self._note("unacked_messages", held.admits(consumer.unacked))
                 # Until the cursor deletes an acknowledged entry, it counts as unacknowledged and as pending.
-                unreleased = consumer.unacked - held.most if self._config.profile.acks_release_late else 0
+                unreleased = consumer.unacked - held.most if self.config.profile.acks_release_late else 0
             if seen.drains and consumer.draining is not None:
                 self._compare_draining(seen, consumer.draining, index, unreleased)
 
@@ -142,10 +138,10 @@ class Comparison:
         surplus: list[str] = []
         reasons: list[str] = []
         moments = seen.before.rebuilt, seen.after.rebuilt
-        lazy_return = self._config.profile.draining_return == "lazy"
+        lazy_return = self.config.profile.draining_return == "lazy"
         rebuilt = {key[1] for moment in moments for key in moment.draining if key[0] == index}
         listed = np.array(sorted(rebuilt | set(draining)), dtype=np.int64)
-        for sticky_hash in listed[self._config.sample.has(listed)].tolist():
+        for sticky_hash in listed[self.config.sample.has(listed)].tolist():
             reported = draining.get(sticky_hash, 0)
             drained = [_drained(moment, index, sticky_hash, lazy_return) for moment in moments]
             admitted = drained[0].widened(drained[1])

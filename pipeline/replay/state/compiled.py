@@ -10,7 +10,7 @@ from typing import Final
 from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.contract.rules import NAME_OF
 
-COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state", "timeline")
+COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state")
 """Rooms of the replay that compiled functions call or take constants from (tests/layout/test_imports.py)."""
 
 

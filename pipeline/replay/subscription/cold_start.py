@@ -22,11 +22,18 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 
-_PUBLISHES = (Code.PUBLISH, Code.PUBLISH_DELAYED)
 # Rows that concern no entry, and that the replay needs from the first one on.
 _MEMBERSHIP = np.arange(Code.JOIN_START, Code.RESET_END + 1)
-# Earlier flow rows are missing, so permits cannot be counted; snapshots report them.
-_LEFT_OUT = (Code.FLOW,)
+
+
+@checkpointed("unseen_rows")
+class UnseenRows(NamedTuple):
+    """Rows that are missing, in a gap or before the trace, and how long that matters to verdicts."""
+
+    begin: TracePoint  # the first row of the gap, and the time of that row; before the trace its seq is -1
+    until_seq: int  # the last row
+    # The point from which on the rows after it explain everything that the broker does; None: not yet.
+    settled: TracePoint | None = None
 
 
 @checkpointed("cold_start")
@@ -44,6 +51,8 @@ class ColdStart:
     interrupted: bool = False  # whether there was a gap
     known: bool = False  # whether all consumers and their hashes are known
     settled: bool = False  # whether admitted rows explain everything that the broker does
+    # What of the missing rows still matters to verdicts, in the order in which it begins.
+    unseen: list[UnseenRows] = field(default_factory=list)
     _open: bool = False
     _highest: Position = (-1, -1)
     _ranges: dict[int, RangesOfOne] = field(default_factory=dict)
@@ -54,9 +63,11 @@ class ColdStart:
 
     def __post_init__(self) -> None:
         self.known = self.settled = self._open = self._complete
+        self.unseen = [] if self._complete else [UnseenRows(BEFORE_ROWS, BEFORE_ROWS.seq)]
 
-    def begin_gap(self, gap: Gap, highest: Position) -> None:
+    def begin_gap(self, gap: Gap, at: TracePoint, highest: Position) -> None:
         """Notes that rows are missing from here on; `highest` is the highest position so far."""
+        self.unseen.append(UnseenRows(at, gap.until_seq))
         self.interrupted = True
         self.settled = self._open = False
         self._inside = True
@@ -85,7 +96,8 @@ class ColdStart:
             # Acknowledgements cannot move mark-delete on from a position below entries that are not admitted.
             reached = (events.code == Code.MARK_DELETE) & (events.ledger == ledger) & (events.entry == entry)
             judged = (later | reached | (events.ledger < 0)) & ~strange
-            judged &= ~np.isin(events.code, _LEFT_OUT)
+            # Earlier flow rows are missing, so permits cannot be counted; snapshots report them.
+            judged &= events.code != Code.FLOW
             kept[since:] |= judged[since:]
         # Events made of one row of the trace share its seq.
         on_entries = ~np.isin(events.code, (*_MEMBERSHIP, Code.MARK_DELETE, Code.OTHER))
@@ -109,7 +121,7 @@ class ColdStart:
 
     def _new_publishes(self, events: Events) -> NDArray[np.bool_]:
         """Which rows are publishes of entries that no row before them can concern."""
-        found: NDArray[np.bool_] = np.isin(events.code, _PUBLISHES)
+        found: NDArray[np.bool_] = np.isin(events.code, (Code.PUBLISH, Code.PUBLISH_DELAYED))
         if not self.known or self._inside:
             return np.zeros_like(found)
         if self._missing_until >= 0:
@@ -119,9 +131,20 @@ class ColdStart:
             found &= events.ts_us >= (self._opens_us or 0)
         return found
 
-    def restart(self) -> None:
+    def restart(self, at: TracePoint) -> None:
         """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""
         self.known |= not self._members_missing
+        if self.known:
+            self.explain(at)  # no earlier entry is pending in the new dispatcher
+
+    def explain(self, at: TracePoint) -> None:
+        """Notes that the rows that are there explain everything that the broker does from here on."""
+        self.unseen = [gap._replace(settled=at) if gap.settled is None else gap for gap in self.unseen]
+
+    def forget(self, recent_us: int) -> None:
+        """Restarts the counts, and drops what concerns no read after a time."""
+        self.censored = self.censored_by_gaps = 0
+        self.unseen = [gap for gap in self.unseen if gap.settled is None or gap.settled.ts_us > recent_us - READ_US]
 
     def look(self, snapshot: Snapshot, connected: Set[int], mapped: RangesByConsumer) -> bool:
         """Takes a snapshot of the broker; returns whether all is `settled` if the replay agrees with it.
@@ -141,39 +164,3 @@ class ColdStart:
             # The cursor has read nothing that is not deleted, so no row before concerns an entry from here on.
             self._open, self._highest = True, mark_delete
         return self._open and mark_delete is not None and mark_delete >= self._highest
-
-
-@checkpointed("unseen_rows")
-class UnseenRows(NamedTuple):
-    """Rows that are missing, in a gap or before the trace, and how long that matters to verdicts."""
-
-    begin: TracePoint  # the first row of the gap, and the time of that row; before the trace its seq is -1
-    until_seq: int  # the last row
-    # The point from which on the rows after it explain everything that the broker does; None: not yet.
-    settled: TracePoint | None = None
-
-
-@checkpointed("missing_rows")
-class MissingRows:
-    """What is missing so far.
-
-    Attributes:
-        unseen: what of it still matters to verdicts, in the order in which it begins.
-    """
-
-    __slots__ = ("unseen",)
-
-    def __init__(self, complete_from_start: bool) -> None:
-        self.unseen = [] if complete_from_start else [UnseenRows(BEFORE_ROWS, BEFORE_ROWS.seq)]
-
-    def begin(self, gap: Gap, at: TracePoint) -> None:
-        """Notes that the rows of a gap are missing from here on."""
-        self.unseen.append(UnseenRows(at, gap.until_seq))
-
-    def settle(self, at: TracePoint) -> None:
-        """Notes that the rows that are there explain everything that the broker does from here on."""
-        self.unseen = [gap._replace(settled=at) if gap.settled is None else gap for gap in self.unseen]
-
-    def forget(self, recent_us: int) -> None:
-        """Drops what concerns no read after a time."""
-        self.unseen = [gap for gap in self.unseen if gap.settled is None or gap.settled.ts_us > recent_us - READ_US]

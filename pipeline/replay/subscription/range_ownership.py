@@ -6,8 +6,7 @@ a hundred in an array.
 """
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,9 @@ from dispatch_audit.pipeline.assignment import Epoch
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.compilation.compiler import Compiler
-from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
+from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import Ints
-
-_compiled: Final = Compiler([Path(__file__)])
 
 
 @checkpointed("beginning")
@@ -116,55 +111,14 @@ def _used(beginnings: Mapping[int, Beginning], epochs: Ints) -> Mapping[int, Beg
 
 def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[Ints, Ints, Ints]:
     """The indexes of ranges that are the same in one epoch and in the one before, now and then, and of others then."""
-    stays = np.empty(now.epochs.size, dtype=np.int64)
-    former, over = np.empty((2, before.epochs.size), dtype=np.int64)
-    held, then = now.held, before.held
-    same = _enter_find_same(
-        *(held.starts, held.ends, held.owners, now.open),
-        *(then.starts, then.ends, then.owners, before.open),
-        now.because == before.because,
-        stays,
-        former,
-        over,
-    )
-    return stays[:same], former[:same], over[: before.epochs.size - same]
-
-
-@_compiled
-def _find_same(
-    starts: Ints,
-    ends: Ints,
-    owners: Ints,
-    is_open: NDArray[np.bool_],
-    then_starts: Ints,
-    then_ends: Ints,
-    then_owners: Ints,
-    was_open: NDArray[np.bool_],
-    for_one_reason: bool,
-    stays: Ints,
-    former: Ints,
-    over: Ints,
-) -> int:
-    """Fills in the indexes of equal ranges in two ascending sequences, and of those of the second without an equal.
-
-    Open ranges are equal only if they are open for one reason. Returns the number of equal ranges.
-    """
-    found, at = 0, 0
-    for then in range(then_starts.size):
-        # A range that several consumers share comes once for each, in the order of their numbers.
-        while at < starts.size and (starts[at], owners[at]) < (then_starts[then], then_owners[then]):
-            at += 1
-        if (
-            at < starts.size
-            and (then_starts[then], then_ends[then], then_owners[then]) == (starts[at], ends[at], owners[at])
-            and was_open[then] == is_open[at]
-            and (for_one_reason or not is_open[at])
-        ):
-            stays[found], former[found] = at, then
-            found += 1
-        else:
-            over[then - found] = then
-    return found
-
-
-_enter_find_same = EntryPoint(_find_same)
+    # Ascending: a range that several consumers share comes once for each, in the order of their numbers.
+    keys, then = ((of.held.starts << 31) + of.held.owners for of in (now, before))
+    stays = keys.searchsorted(then)
+    former = np.flatnonzero(stays < keys.size)
+    former = former[keys[stays[former]] == then[former]]
+    stays = stays[former]
+    open_now = now.open[stays]
+    same = (now.held.ends[stays] == before.held.ends[former]) & (open_now == before.open[former])
+    same &= (now.because == before.because) | ~open_now
+    stays, former = stays[same], former[same]
+    return stays, former, np.delete(np.arange(before.epochs.size), former)

@@ -87,19 +87,11 @@ class SnapshotCheck:
     # By how much the broker counts more unacknowledged messages than the reconstruction.
     surpluses: list[Surplus] = field(default_factory=list)
     listed: set[int] = field(default_factory=set)  # the consumers that a snapshot lists
-    _begun: dict[int, Moment] = field(default_factory=dict)
+    begun: dict[int, Moment] = field(default_factory=dict)  # the earliest moment of open snapshots, by their seq
 
     def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: RangesByConsumer) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""
-        self._begun[snapshot.seq] = _moment(snapshot, at, dispatcher, ranges)
-
-    def began_with(self, snapshot: Snapshot) -> RangesByConsumer:
-        """The ranges in force at the earliest moment of the snapshot."""
-        return self._begun[snapshot.seq].ranges
-
-    def assume(self, snapshot: Snapshot, ranges: RangesByConsumer) -> None:
-        """Replaces the ranges at the earliest moment of the snapshot, because the snapshot itself has shown them."""
-        self._begun[snapshot.seq] = self._begun[snapshot.seq]._replace(ranges=ranges)
+        self.begun[snapshot.seq] = _moment(snapshot, at, dispatcher, ranges)
 
     def end(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, owners: HashOwners) -> Bracketed:
         """The snapshot with the two moments between which the broker took it; the later one is now."""
@@ -112,11 +104,11 @@ class SnapshotCheck:
         # that were acknowledged piecewise.
         drains = dispatcher.drains and not common_of(dispatcher.seen)["released_unseen"]
         now = _moment(snapshot, at, dispatcher, owners.epochs.ranges)
-        return Bracketed(snapshot, self._begun.pop(snapshot.seq), now, owners.doubts, drains)
+        return Bracketed(snapshot, self.begun.pop(snapshot.seq), now, owners.doubts, drains)
 
     def agrees(self, seen: Bracketed, dispatcher: Dispatcher) -> bool:
         """Whether a snapshot agrees with the reconstruction; nothing is noted."""
-        trial = self.comparison.anew()
+        trial = Comparison(self.comparison.config)
         trial.compare(seen, dispatcher.consumers.known_in(seen.snapshot))
         return not trial.mismatches
 

@@ -7,16 +7,15 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.rules.findings import standing
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.state.state import outstanding
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult, ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer, StepLoop
-from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import FormerConsumers
 
 
@@ -70,11 +69,11 @@ class Subscription:
     def pass_time(self) -> None:
         """Lets rows take effect that no row of the next window can change, if the window ends long after them."""
         if self._is_long_over:
-            self.loop.apply(self.loop.membership.pass_time(self.config.ends_us or 0))
+            self.loop.apply(self.loop.membership.settle(self.config.ends_us or 0))
 
     def close(self) -> None:
         """Lets all rows take effect, because no others follow; only the first call changes anything."""
-        self.loop.apply(self.loop.membership.finish())
+        self.loop.apply(self.loop.membership.settle(NEVER))
         self.loop.finish()
 
     def finish(self) -> ReplayResult:
@@ -120,7 +119,7 @@ class Subscription:
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
-        withdrawn = [*dispatcher.collector.alibis(), *loop.limits.alibis()]
+        withdrawn = [*dispatcher.collector.alibis(), *loop.settings.alibis()]
         never_dispatched, never_acknowledged = outstanding(dispatcher.seen)
         return ReplayResult(
             loop=loop,

@@ -80,11 +80,6 @@ class Bracket:
         joins = (other for other in self.among.open if other.row.kind == "join")
         return self.among.joined.union(join.row.consumer for join in joins if join.bounds[1] <= since)
 
-    def take_effect(self, at: TracePoint) -> None:
-        """Notes that the change takes effect at a point; all changes that are still open take effect later."""
-        self.placed = at
-        self.among.placed_seq = at.seq
-
     def waits_for(self, row: MembershipEvent) -> bool:
         """Whether `row` may be its late side; the answer depends on times of rows only, not on when it is asked."""
         if self.end is not None or self.start is None or self.vague:
@@ -117,7 +112,8 @@ class Brackets:
     skew_us: int  # the recorder skew
     # Brackets in the order of their first row, until the caller removes them.
     open: list[Bracket] = field(default_factory=list)
-    placed_seq: int = -1  # the row after which the last change took effect; -1: none has
+    # The row after which the last change took effect; all that are open take effect later; -1: none has.
+    placed_seq: int = -1
     _joins: dict[int, Bracket] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _resetting: bool = False
@@ -126,7 +122,8 @@ class Brackets:
 
     def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq; returns its role."""
-        if row.kind == "join" and self._is_presumed(row.consumer):
+        join = self._joins.get(row.consumer)
+        if row.kind == "join" and join is not None and join.placed == BEFORE_ROWS and join.leave is None:
             del self._joins[row.consumer]  # a snapshot showed it before its row
         if row.late and self._began(row):
             self._finish(row)
@@ -149,19 +146,11 @@ class Brackets:
         """Whether a row, or an earlier snapshot, has named a consumer."""
         return consumer in self._joins or consumer in self._without_join
 
-    def _is_presumed(self, consumer: int) -> bool:
-        join = self._joins.get(consumer)
-        return join is not None and join.placed == BEFORE_ROWS and join.leave is None
-
     @property
     def joined(self) -> set[int]:
         """The consumers whose join has taken effect and whose leave has not; some were closed by a restart."""
         joins = self._joins.items()
         return {n for n, join in joins if join.placed and not (join.leave and join.leave.placed)}
-
-    def _names_there(self) -> set[str]:
-        """The names of the consumers that no row shows as gone."""
-        return {join.row.name for number, join in self._joins.items() if number not in self._left}
 
     def _began(self, row: MembershipEvent) -> bool:
         if row.kind == "reset":
@@ -178,7 +167,8 @@ class Brackets:
         if row.kind == "join":
             # Clients may return before the end of the reset is recorded, but they join the new dispatcher. One that was
             # not connected before may ask to join while the reset has not closed any consumer yet.
-            returns = row.late or row.name in self._names_there()
+            there = {join.row.name for number, join in self._joins.items() if number not in self._left}
+            returns = row.late or row.name in there
             self._joins[row.consumer] = bracket
             began_us, _ = bracket.bounds_ts_us
             for other in self.open:

@@ -1,6 +1,7 @@
 """The membership changes that have not taken effect: which of them overlap, and between which rows each took effect."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
@@ -36,12 +37,6 @@ class OpenChanges:
         self._undecided_rows_max = undecided_rows_max
         self.brackets = Brackets(held, skew_us)  # those of all changes; the open ones have not taken effect
 
-    def remove(self, changes: Sequence[Bracket]) -> None:
-        """Removes changes, whose points are located next."""
-        for bracket in changes:
-            # The search is short, because the earliest changes are removed first.
-            self.brackets.open.remove(bracket)
-
     def drop_views(self, seq: int, shown_by: Collection[int]) -> None:
         """Drops the snapshots that were taken up to a row, except some: they may show another change at that row."""
         if self.views:
@@ -57,12 +52,9 @@ class OpenChanges:
 
         While brackets are narrowed and placed, each can only begin later, so this holds until rows are added.
         """
-        floors: dict[int, int] = {}
-        lowest = NEVER
-        for bracket in reversed(self.brackets.open):
-            lowest = min(lowest, bracket.bounds[0])
-            floors[id(bracket)] = lowest
-        return floors
+        opened = self.brackets.open[::-1]
+        lowest = accumulate((bracket.bounds[0] for bracket in opened), min)
+        return dict(zip(map(id, opened), lowest, strict=True))
 
     def ready(
         self, final: bool, certain_us: int, floors: Mapping[int, int]
@@ -131,8 +123,6 @@ class OpenChanges:
         The early sides show less: clients subscribe long before the broker admits them, and in another order. A
         consumer that is not known to have left by the end of a restart more likely joined after it.
         """
-        if len(changes) < 2:
-            return [*changes]
         joins = [b for b in changes if b.row.kind == "join"]
         stays = [(b.bounds[1], NEVER if b.leave is None else b.leave.bounds[0]) for b in joins]
 
@@ -152,7 +142,12 @@ class OpenChanges:
         decisions = self._held.decisions(after, before)
         if decisions.seq.size:
             note_dispatches(cluster, decisions)
-        self._narrow_leaves([b.leave for b in cluster if b.leave is not None])
+        # A consumer that a snapshot lists has not left, so an earlier one that does not list it precedes its join.
+        for leave in (b.leave for b in cluster if b.leave is not None):
+            since, until = leave.bounds
+            for view in self.views:
+                if since <= view.until.seq and view.since.seq < until:
+                    note_view([leave], view)
         views = [view for view in self.views if after <= view.until.seq and view.since.seq < before]
         for view in views:
             note_view(cluster, view)
@@ -160,17 +155,6 @@ class OpenChanges:
         if note_resets(cluster):
             for view in views:
                 note_view(cluster, view)
-
-    def _narrow_leaves(self, leaves: Sequence[Bracket]) -> None:
-        """Narrows the bounds of leaves whose joins are looked at.
-
-        A consumer that a snapshot lists has not left, so an earlier one that does not list it precedes its join.
-        """
-        for leave in leaves:
-            after, before = leave.bounds
-            for view in self.views:
-                if after <= view.until.seq and view.since.seq < before:
-                    note_view([leave], view)
 
     def _view_after(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""

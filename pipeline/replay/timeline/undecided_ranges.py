@@ -34,17 +34,6 @@ class UndecidedRange(NamedTuple):
         """Whether the doubt concerns a row between two, inclusive."""
         return from_seq <= (to_seq if self.to_seq is None else self.to_seq) and self.from_seq <= to_seq
 
-    def meets(self, later: "UndecidedRange") -> bool:
-        """Whether a later doubt concerns the same hashes, both have ended, and no row lies between them."""
-        if self.to_seq is None or later.to_seq is None or self.ranges != later.ranges:
-            return False
-        return self.from_seq <= later.to_seq + 1 and later.from_seq <= self.to_seq + 1
-
-    def joined(self, later: "UndecidedRange") -> "UndecidedRange":
-        """This doubt and a later one that it `meets`, as one."""
-        to = max(self.to_seq or 0, later.to_seq or 0)
-        return self._replace(from_seq=min(self.from_seq, later.from_seq), to_seq=to)
-
 
 @checkpointed("undecided_ranges")
 @dataclass(eq=False, slots=True)
@@ -97,29 +86,12 @@ class UndecidedRanges:
         """Adds a doubt; end a doubt that goes on before adding another one that goes on."""
         if not doubt.ranges:
             return
-        if self.all and self.all[-1].meets(doubt):
-            self.all[-1] = self.all[-1].joined(doubt)
-            return
         self.all.append(doubt)
         self._ranges += len(doubt.ranges)
         if self._ranges > RANGES_MAX:
-            self._coarsen()
-
-    def _coarsen(self) -> None:
-        """Extends the oldest doubts to all hashes, so that a long trace with many bursts needs little memory."""
-        kept, known = len(self.all), 0
-        while kept and known + len(self.all[kept - 1].ranges) <= RANGES_MAX // 2:
-            kept -= 1
-            known += len(self.all[kept].ranges)
-        coarse: list[UndecidedRange] = []
-        for doubt in self.all[:kept]:
-            whole = doubt._replace(ranges=ALL_HASHES)
-            if coarse and coarse[-1].meets(whole):
-                coarse[-1] = coarse[-1].joined(whole)
-            else:
-                coarse.append(whole)
-        self.all[:kept] = coarse
-        self._ranges = known
+            # So that a long trace with many bursts needs little memory.
+            self.all = [*(older._replace(ranges=ALL_HASHES) for older in self.all[:-1]), doubt]
+            self._ranges = len(self.all) + len(doubt.ranges)
 
     def end(self, seq: int) -> None:
         """Ends the doubt that goes on at a row."""

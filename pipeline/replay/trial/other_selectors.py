@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.assignment import DEFAULT_POINTS, Selector, make_se
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile, SettingValue, profile_for, profiles
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
-from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from dispatch_audit.pipeline.contract.rules import OWNERSHIP
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
-from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
-from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction, ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.state.records import chosen

@@ -70,7 +70,7 @@ def alibis_of_trace(context: FindingContext) -> list[Alibi]:
     elif not sample.is_all:
         alibis.append(_alibi("limit", _of_sample(context, "entries of the others count for it too")))
     else:
-        alibis += [*found.loop.limits.doubts(), _alibi("limit", _TOTAL_VAGUE, lambda found: found.vague != 0)]
+        alibis += [*found.loop.settings.doubts(), _alibi("limit", _TOTAL_VAGUE, lambda found: found.vague != 0)]
     return [*alibis, *_unshown(context), *alibis_of_filters(context)]
 
 
@@ -168,7 +168,7 @@ def alibis_of_the_past(context: FindingContext) -> list[Alibi]:
         alibis.append(_alibi("unexplained", context.doubts.all[-1].because, depends))
     if not context.config.sample.is_all:
         alibis.append(_alibi("unexplained", _of_sample(context, _OTHERS_EXPLAIN), depends))
-    for gap in context.found.loop.missing.unseen:
+    for gap in context.found.loop.cold_start.unseen:
         because = "the trace begins later than the subscription, and rows before it may explain it"
         if gap.begin.seq >= 0:
             begin, end = map(context.names.seq, (gap.begin.seq, gap.until_seq))

@@ -79,7 +79,7 @@ class FindingContext:
     @cached_property
     def reported_stalls(self) -> list[Blocked]:
         """Those that are findings."""
-        return self._by_one_clock(self.found.reported_stalls)
+        return self._by_one_clock([wait for wait in self.found.noted_waits if wait.is_finding])
 
     def _by_one_clock(self, waits: list[Blocked]) -> list[Blocked]:
         begins = [apart.begins for apart in self.recorders.apart]

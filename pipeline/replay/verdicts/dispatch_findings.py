@@ -144,7 +144,7 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
     """
     found = context.found
     verdicts = judged(context)
-    reported = found.reported_findings
+    reported = np.flatnonzero(found.report_range.holds(found.findings.seq))
     rules = found.findings.rule[reported]
     by_rule: list[RuleFindings] = []
     for rule, name in NAME_OF.items():

@@ -57,7 +57,8 @@ def mismatch_findings(context: FindingContext) -> list[RuleFindings]:
     found, comparison = context.found, context.found.snapshots.comparison
     by_rule = []
     for rule in _DIFFERENCES:
-        findings = [_mismatch_finding(m, rule, context) for m in found.reported_mismatches if m.rule == rule]
+        reported = (m for m in comparison.mismatches if found.report_range.contains(m.snapshot.seq))
+        findings = [_mismatch_finding(m, rule, context) for m in reported if m.rule == rule]
         counts = severities(findings)
         # Mismatches beyond the limit were only counted; without evidence no reason for a milder verdict is known.
         unproven = found.membership.owners.unknown or (rule == "draining_mismatch" and bool(_never_recorded(context)))
@@ -111,7 +112,8 @@ def _listed(items: Sequence[str]) -> str:
 def counter_findings(context: FindingContext) -> list[RuleFindings]:
     """The findings on counters below zero, in the order of the trace."""
     found = context.found
-    findings = [_counter_finding(counter, context) for counter in found.reported_impossible_counters]
+    reported = (c for c in found.snapshots.counters.found if found.report_range.contains(c.snapshot.seq))
+    findings = [_counter_finding(counter, context) for counter in reported]
     counts = severities(findings)
     counts["info"] += found.snapshots.counters.beyond
     return [RuleFindings("impossible_counter", found.snapshots.counters.checked, +counts, findings)]
@@ -141,7 +143,8 @@ def _counter_finding(found: ImpossibleCounter, context: FindingContext) -> Judge
 def settings_findings(context: FindingContext) -> list[RuleFindings]:
     """The contradicted settings, in the order of the trace."""
     found = context.found
-    findings = [_setting_finding(contradiction, context) for contradiction in found.reported_contradictions]
+    reported = (c for c in found.loop.settings.found.values() if found.report_range.contains(c.at.seq))
+    findings = [_setting_finding(contradiction, context) for contradiction in reported]
     return [of_rule("settings_mismatch", found.loop.settings.checked, findings)]
 
 

@@ -88,7 +88,7 @@ _SHARES: Final = "uneven_share"
 # A row that was delivered again was not refused.
 _REPEATED = "repeated_row"
 _MANY = 10
-# What is as old at the end of a window is not held back (`replay.subscription.watermark`).
+# What is as old at the end of a window is not held back (`replay.subscription.result`).
 _SETTLED_AFTER_US = 61_000_000
 # The default of blocking.stall_threshold_ms.
 _LONG_S = 1.0

@@ -25,7 +25,7 @@ from windowed_replay import tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
 
 SECOND = 1_000_000

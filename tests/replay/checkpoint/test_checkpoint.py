@@ -20,10 +20,11 @@ from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
     GroupState,
+    dumps,
+    loads,
     read_checkpoint,
     write_checkpoint,
 )
-from dispatch_audit.pipeline.replay.checkpoint.objects import dumps, loads
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.replay_group import replay_group

@@ -12,9 +12,8 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
+from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds, limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
-from dispatch_audit.pipeline.replay.settings.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.state.state import Policy
 from dispatch_audit.pipeline.replay.state.values import SETS_DELETE

@@ -43,7 +43,7 @@ from oracle import membership_changes, oracle_rows
 from recorded import RECORDINGS
 from recorded_batches import joined, recorded_batches
 
-from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
+from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 
 Present = tuple[frozenset[int], frozenset[int]]

@@ -8,7 +8,7 @@ from local_replay import SKEW_US, Log, replayed
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.evidence.settings_evidence import ComparedSettings, Contradiction
+from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction, SettingsEvidence
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
@@ -33,7 +33,7 @@ def contradicted(claim: Setting) -> Contradiction:
     )
 
 
-def found_by(settings: ComparedSettings) -> RuleFindings:
+def found_by(settings: SettingsEvidence) -> RuleFindings:
     log = Log()
     log.join(1)
     replay = replayed(log.rows)
@@ -54,7 +54,7 @@ def found_by(settings: ComparedSettings) -> RuleFindings:
     ],
 )
 def test_the_sentence_says_who_claims_the_setting(claim: Setting, said: str) -> None:
-    settings = ComparedSettings()
+    settings = SettingsEvidence()
     settings.contradict(contradicted(claim))
     (finding,) = found_by(settings).worst
     assert finding.explanation.sentence.startswith(said)
@@ -68,7 +68,7 @@ def test_the_sentence_says_who_claims_the_setting(claim: Setting, said: str) -> 
 
 
 def test_a_setting_is_contradicted_once_and_counted_once() -> None:
-    settings = ComparedSettings()
+    settings = SettingsEvidence()
     for at in (7, 9):
         settings.compared(LIMIT)
         settings.contradict(contradicted(Setting(LIMIT, 40, "trace.json"))._replace(at=TracePoint(at, 0)))

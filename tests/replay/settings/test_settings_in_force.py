@@ -6,9 +6,9 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
+    SettingsRow,
     settings_at_start,
 )
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 DEFAULTS = {UNACKED_PER_CONSUMER: 50_000, UNACKED_PER_SUBSCRIPTION: 200_000}
 

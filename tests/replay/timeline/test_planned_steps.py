@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dispatch_audit.pipeline.replay.membership import steps
-from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
+from dispatch_audit.pipeline.replay.membership.steps import PlannedSteps
 from dispatch_audit.pipeline.replay.packing.events import Code, no_events
 from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 
@@ -29,4 +29,4 @@ def test_other_values_may_be_in_force_after_a_row_and_up_to_the_time_of_the_next
     row = SettingsRow(ROWS, ROW_US * ROWS, seq_begin, ROWS, False, False, False, "{}", "{}")
     planned.add_settings(row)
     here = TracePoint(row.seq, row.ts_us)
-    assert planned.take(NEVER, ()) == [steps.SettingsAnnounced(announced, row), steps.SettingsBegin(here, row)]
+    assert planned.take(NEVER, ()) == [steps.SettingsSide(announced, row, False), steps.SettingsSide(here, row, True)]

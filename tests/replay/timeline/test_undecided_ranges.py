@@ -5,14 +5,7 @@ import pytest
 from dispatch_audit.pipeline.replay.timeline import undecided_ranges as doubts
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
 
-LOW, HIGH = ((0, 9),), ((20, 29),)
-
-
-def test_doubts_about_the_same_hashes_that_meet_are_one() -> None:
-    found = UndecidedRanges()
-    for from_seq, to_seq, ranges in ((1, 5, LOW), (3, 8, LOW), (9, 10, LOW), (12, 13, LOW), (12, 14, HIGH)):
-        found.add(UndecidedRange(from_seq, to_seq, ranges, "why"))
-    assert [(doubt.from_seq, doubt.to_seq) for doubt in found.all] == [(1, 10), (12, 13), (12, 14)]
+LOW = ((0, 9),)
 
 
 def test_a_doubt_that_goes_on_stays_by_itself() -> None:

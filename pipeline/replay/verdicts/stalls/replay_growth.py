@@ -27,9 +27,8 @@ def growths(context: FindingContext) -> list[JudgedFinding]:
     least = max(_READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH_DEFAULT), READ_BATCH_DEFAULT)
     longest_us = config.thresholds.stall_threshold_us
     growths = []
-    for beginnings in _whole_waits(
-        found.reported_waits_of_consumers, found.membership.owners.epochs.began, config.thresholds.report_min_us
-    ):
+    waits = [wait for wait in found.noted_waits if wait.scope == "consumer" and "in_replay" in wait.detail]
+    for beginnings in _whole_waits(waits, found.membership.owners.epochs.began, config.thresholds.report_min_us):
         grown = [
             wait
             for wait in beginnings

@@ -10,6 +10,8 @@ the consumers may have had none, and a standstill is not provable.
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
@@ -37,7 +39,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
     found = sorted(standstills(proven), key=_by_cost)
     of_all = growths(context) + cut_off(context, stalls) + hung(context, [*stalls, *context.reported_waits])
     checks: dict[RuleName, int] = {
-        "draining_stuck": context.found.drained,
+        "draining_stuck": int(np.count_nonzero(context.found.report_range.holds(context.found.episodes.to_seq))),
         "stalled": int(context.found.dispatcher.checked[DISPATCHES]),
     }
     by_rule = []

@@ -1,4 +1,4 @@
-"""The epochs of a subscription: which assignment was in force between which rows.
+"""The history of a subscription: which assignment was in force between which rows, and who was connected for how long.
 
 An epoch is opened when its change enters the assignment, and begins when the change takes effect; changes whose rows
 overlap enter together, so several epochs may wait for their beginning.
@@ -6,13 +6,14 @@ overlap enter together, so several epochs may wait for their beginning.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.assignment.shares import HashShares
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 
 
 @checkpointed("opened_epoch")
@@ -112,3 +113,58 @@ class EpochHistory:
     def _is_known(self, until: TracePoint | None) -> bool:
         """Whether all consumers were known in an epoch that ended at a point; None: it is open."""
         return self.known_since is not None and (until is None or until.seq > self.known_since)
+
+
+@checkpointed("stay")
+@dataclass
+class Stay:
+    """The time for which one consumer was connected."""
+
+    row: MembershipEvent  # the first row of its join; where that is missing, its values in the snapshot that showed it
+    # Where its join took effect; None: its row is missing, or it has not taken effect yet.
+    joined: TracePoint | None = None
+    left: TracePoint | None = None  # where its leave took effect
+    leave_reason: str = ""  # the reason that its leave, or the reset that closed it, gives
+    unseen: bool = False  # whether its join is missing, and `joined` is where a snapshot showed it
+
+    def is_there(self, seq: int) -> bool:
+        """Whether it is connected at a row; changes take effect after the row of their point."""
+        return self.joined is not None and self.joined.seq < seq and (self.left is None or seq <= self.left.seq)
+
+
+KINDS_MAX: Final = 1_000
+
+
+@checkpointed("refused_joins")
+@dataclass(eq=False, slots=True)
+class RefusedJoins:
+    """The joins that the broker refused: they have no consumer, change nothing here, and are facts about clients."""
+
+    total: int = 0  # how many there were
+    # Of each name and reason the last row, and how many there were; those beyond `KINDS_MAX` are left out.
+    kinds: dict[tuple[str, str], tuple[MembershipEvent, int]] = field(default_factory=dict)
+
+    def note(self, row: MembershipEvent) -> None:
+        """Counts a join without a consumer number."""
+        self.total += 1
+        kind = (row.name, row.reason)
+        if kind in self.kinds or len(self.kinds) < KINDS_MAX:
+            _, before = self.kinds.get(kind, (row, 0))
+            self.kinds[kind] = (row, before + 1)
+
+
+def unseen_join(snapshot: Snapshot, consumer: ConsumerSnapshot) -> MembershipEvent:
+    """The join of a consumer that a snapshot lists, as far as the snapshot shows it."""
+    sticky = bool(snapshot.sticky)
+    return MembershipEvent(
+        seq=snapshot.seq,
+        ts_us=snapshot.ts_us,
+        kind="join",
+        late=False,
+        consumer=consumer.consumer,
+        name=consumer.name or "",
+        sticky=sticky,
+        out_of_order=snapshot.keeps_order is False,
+        ranges=tuple(sorted(consumer.ranges or ())) if sticky else (),
+        reason="",
+    )
