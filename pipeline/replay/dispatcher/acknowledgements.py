@@ -16,11 +16,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     was_passed,
     withdraw,
 )
-from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import (
-    acknowledge,
-    delete_at_cursor,
-    remove_pending,
-)
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import acknowledge, delete_at_cursor, remove_pending
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
     charge,

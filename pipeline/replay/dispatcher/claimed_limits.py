@@ -18,12 +18,7 @@ from dispatch_audit.pipeline.replay.state.memories import CLAIM
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
 from dispatch_audit.pipeline.replay.state.records import record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, State
-from dispatch_audit.pipeline.replay.state.values import (
-    CLAIM_CONTRADICTED,
-    CLAIM_DISREGARDED,
-    CLAIM_STANDS,
-    Cause,
-)
+from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_DISREGARDED, CLAIM_STANDS, Cause
 
 
 class _Limit(NamedTuple):
@@ -53,23 +48,14 @@ LIMITED: Final[Mapping[str, int]] = {limit.setting: limited for limited, limit i
 
 @checkpointed("contradicted_limit")
 class ContradictedLimit(NamedTuple):
-    """A claimed limit that the broker does not have.
+    """A claimed limit that the broker does not have."""
 
-    Attributes:
-        setting: its name.
-        cause: the cause of waiting that it would be.
-        at: the dispatch that completed the evidence.
-        first_seq: the first dispatch beyond it.
-        passes: how often it was passed.
-        most: unacknowledged messages, the most that were seen.
-    """
-
-    setting: str
-    cause: str
-    at: TracePoint
-    first_seq: int
-    passes: int
-    most: int
+    setting: str  # its name
+    cause: str  # the cause of waiting that it would be
+    at: TracePoint  # the dispatch that completed the evidence
+    first_seq: int  # the first dispatch beyond it
+    passes: int  # how often it was passed
+    most: int  # unacknowledged messages, the most that were seen
 
 
 def take_limits(state: State, in_force: SettingsInForce) -> None:

@@ -22,14 +22,7 @@ from dispatch_audit.pipeline.replay.rules.limits import judge_limit_of_consumer,
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import By, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, set_point, set_position
-from dispatch_audit.pipeline.replay.state.state import (
-    DISPATCHES,
-    STICKY_DISPATCHES,
-    State,
-    Stretch,
-    entry_at,
-    owner_of,
-)
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES, STICKY_DISPATCHES, State, Stretch, entry_at, owner_of
 from dispatch_audit.pipeline.replay.state.values import CLOSED, Mark, Reset
 
 

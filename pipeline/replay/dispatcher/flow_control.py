@@ -11,10 +11,7 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import By, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import State
-from dispatch_audit.pipeline.replay.state.values import (
-    SETS_COUNT,
-    Mark,
-)
+from dispatch_audit.pipeline.replay.state.values import SETS_COUNT, Mark
 
 _GIVES_UP: Final = (By.ACK, By.REDELIVER, By.MARK_DELETE, By.RESET)
 

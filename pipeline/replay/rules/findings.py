@@ -38,15 +38,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     Output,
     Withdrawal,
 )
-from dispatch_audit.pipeline.replay.state.records import (
-    UNKNOWN,
-    Ints,
-    Records,
-    chosen,
-    first_of,
-    plain,
-    together,
-)
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen, first_of, plain, together
 from dispatch_audit.pipeline.replay.state.state import Policy
 from dispatch_audit.pipeline.replay.state.values import TRACKED, Mark
 
