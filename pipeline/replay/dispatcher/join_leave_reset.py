@@ -76,6 +76,10 @@ def rewind(state: State, point: TracePoint) -> None:
     entries, common = state.entries, state.common
     common[0].total_vague = 0
     common[0].left_behind = common[0].highest_dispatched
+    left_behind, published = position_of(common[0].left_behind), position_of(common[0].last_published)
+    if left_behind[0] != UNKNOWN and published > left_behind:
+        # A normal read that was over by then is sent as a replay read is: it may have brought all that was published.
+        common[0].left_behind = common[0].last_published
     set_point(common[0].rewound, point)
     common[0].highest_dispatched.ledger = UNKNOWN
     common[0].reported_read.ledger = UNKNOWN
