@@ -5,7 +5,7 @@ the consumer left or the trace ended. The columns `..._max` are the largest valu
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -121,7 +121,8 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
     by_traffic = hashes.group[_most(hashes, each_max)].tolist()
     unkeyed: list[int] = []
     by_peak = peak.hash[np.lexsort((peak.hash, -peak.entries))[:each_max]].tolist()
-    hot = dict.fromkeys([*by_traffic, *by_peak, *_longest(blocked, each_max)])
+    longest = sorted((sticky for sticky in blocked if blocked[sticky] > 0), key=lambda h: (-blocked[h], h))[:each_max]
+    hot = dict.fromkeys([*by_traffic, *by_peak, *longest])
     others = [sticky for sticky in hot if sticky not in shown]
     bounds = np.searchsorted(keys.group, [others, [sticky + 1 for sticky in others]]).tolist()
     for sticky, first, last in zip(others, *bounds, strict=True):
@@ -132,7 +133,7 @@ def hot_keys(found: ReplayResult, each_max: int) -> Rows:
     shown_keys = keys.rows(np.array(sorted(at_keys), dtype=np.int64))
     shown_keys = shown_keys.rows(np.lexsort((shown_keys.key, shown_keys.group, -shown_keys.times)))
     first, last = np.searchsorted(keys.group, (shown_keys.group, shown_keys.group + 1))
-    dispatched = _times(hashes, [*shown_keys.group.tolist(), *unkeyed])
+    dispatched = dict(zip(hashes.group.tolist(), hashes.times.tolist(), strict=True))
     of_keys = zip(*(column.tolist() for column in (*shown_keys, last - first)), strict=True)
     # The other hashes had no dispatch, or too few for their keys to be kept.
     of_hashes = ((sticky, None, 0, None, None, 0) for sticky in unkeyed)
@@ -180,14 +181,3 @@ def covered_us(intervals: Iterable[tuple[int, int]]) -> int:
 def _most(counts: KeyCounts, number: int) -> Ints:
     order: Ints = np.lexsort((counts.key, counts.group, -counts.times))[:number]
     return order
-
-
-def _longest(blocked: Mapping[int, float], number: int) -> list[int]:
-    return sorted((sticky for sticky in blocked if blocked[sticky] > 0), key=lambda h: (-blocked[h], h))[:number]
-
-
-def _times(hashes: KeyCounts, wanted: Sequence[int]) -> Mapping[int, int]:
-    """The dispatches of some hashes, as far as they were counted."""
-    firsts, afters = np.searchsorted(hashes.group, wanted), np.searchsorted(hashes.group, wanted, "right")
-    counted = zip(wanted, firsts.tolist(), (firsts < afters).tolist(), strict=True)
-    return {sticky: int(hashes.times[at]) for sticky, at, is_counted in counted if is_counted}

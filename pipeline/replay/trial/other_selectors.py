@@ -43,12 +43,8 @@ _ROUTED_MIN: Final = 10
 _EXPLAINED_MIN: Final = 0.95
 
 
-class Routed(NamedTuple):
-    """A dispatch: the murmur value of its key, its receiver, and the names of all consumers by their numbers."""
-
-    murmur: int
-    receiver: int
-    names: Mapping[int, str]
+Routed = tuple[int, int, Mapping[int, str]]
+"""A dispatch: the murmur value of its key, its receiver, and the names of all consumers by their numbers."""
 
 
 class SelectorClaim(NamedTuple):
@@ -61,9 +57,7 @@ class SelectorClaim(NamedTuple):
     def applied(self, config: ReplayConfig) -> ReplayConfig:
         """The configuration of a replay with this selector."""
         profile, former = profiles()[self.profile], config.profile.settings
-        given = {
-            name: value for name, value in config.broker.items() if name in config.given or value != former.get(name)
-        }
+        given = {name: of for name, of in config.broker.items() if name in config.given or of != former.get(name)}
         broker = {**profile.broker(given), **self.settings}
         return replace(config, profile=profile, version=self.version, broker=broker)
 
@@ -73,11 +67,8 @@ class SelectorClaim(NamedTuple):
 
     def contradicted(self, config: ReplayConfig) -> list[tuple[Setting, str]]:
         """The claims of a trace that this selector contradicts, each with the value that it shows."""
-        found = [
-            (config.claim(name), json.dumps(value))
-            for name, value in self.settings.items()
-            if config.claim(name).text != json.dumps(value)
-        ]
+        shown = [(config.claim(name), json.dumps(value)) for name, value in self.settings.items()]
+        found = [(claim, value) for claim, value in shown if claim.text != value]
         if not self.is_of_release(config):
             found.append((Setting(VERSION, config.version, "trace.json"), f"the selector of {self.profile}"))
         return found
@@ -192,7 +183,7 @@ def routed(replay: Subscription, kept: Sequence[Merged], until: int) -> list[Rou
             sent.setdefault((int(events.murmur[at]), int(events.consumer[at])), int(events.seq[at]))
     stays = replay.loop.membership.stays
     return [
-        Routed(*pair, {number: stay.row.name for number, stay in stays.items() if stay.is_there(seq)})
+        (*pair, {number: stay.row.name for number, stay in stays.items() if stay.is_there(seq)})
         for pair, seq in list(sent.items())[:_ROUTED_MAX]
     ]
 
@@ -207,12 +198,12 @@ def _points_by_dispatches(profile: Profile, routed: Sequence[Routed]) -> list[in
         return []
     rule = profile.hash["consistent_hashing"]
     size, explained, used = hash_range(rule).size, np.zeros(_POINTS_MAX, dtype=np.int64), 0
-    for sent in routed:
-        sticky = int(sticky_from_murmur(sent.murmur, rule))
-        if sent.receiver in sent.names and len(set(sent.names.values())) == len(sent.names):
-            rows = [_points_in_order(name, rule) for name in sent.names.values()]
+    for murmur, receiver, names in routed:
+        sticky = int(sticky_from_murmur(murmur, rule))
+        if receiver in names and len(set(names.values())) == len(names):
+            rows = [_points_in_order(name, rule) for name in names.values()]
             ahead = [np.minimum.accumulate((row - sticky) % size) for row in rows]
-            explained += np.argmin(ahead, axis=0) == list(sent.names).index(sent.receiver)
+            explained += np.argmin(ahead, axis=0) == list(names).index(receiver)
             used += 1
     best = int(explained.max())
     if used < _ROUTED_MIN or best < _EXPLAINED_MIN * used:

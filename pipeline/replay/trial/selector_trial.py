@@ -5,8 +5,7 @@ this selector gives them, it is confirmed; nearly every trace confirms it in its
 dispatches contradict it, the same rows are replayed with the other selectors that may give the reported ranges, and the
 first that explains them takes its place from the first row on. So rows are kept until the selector is confirmed, about
 `TRIAL_ROWS` of them at most.
-
-If no known selector explains the rows, or the contradiction shows only later, the owners of hashes are undecided.
+If no known selector does, or the contradiction shows only later, the owners of hashes are undecided.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,12 +1,9 @@
 """Verdicts on `early_duplicate`: overlapping replay reads (contract 6.6, F10, E17), or something else.
 
 If two replay reads are in flight at the same time, both send the same entries: the consumer gets a block of entries
-again, in the same order, at most one read later. Findings do not include entries that were sent only once, so only the
-order shows that the whole block repeats. An entry that its consumer acknowledges between the two dispatches is still
-sent again, because the second read already had it (point 3).
-
-Snapshots can prove it, because the broker counts an entry twice that was still held. A row that the log repeats does
-not change the broker's count.
+again, in the same order, at most one read later, also those that it has acknowledged meanwhile. Findings do not include
+entries that were sent only once, so only the order shows that the whole block repeats. Snapshots can prove it, because
+the broker counts an entry twice that was still held. A row that the log repeats does not change the broker's count.
 """
 
 from typing import Final
