@@ -26,8 +26,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
-from dispatch_audit.pipeline.replay.rows.coverage import answers_from_outside, coverage, refused
-from dispatch_audit.pipeline.replay.rows.findings import metrics, violations
+from dispatch_audit.pipeline.replay.rows.findings import answers_from_outside, coverage, metrics, refused, violations
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
 from dispatch_audit.pipeline.replay.verdicts.finding import (
     Columns,

@@ -26,8 +26,15 @@ from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking, capacity, draining
-from dispatch_audit.pipeline.replay.rows.coverage import answers, coverage, need_a_look, refused
-from dispatch_audit.pipeline.replay.rows.findings import metrics, violations, with_finding_ids
+from dispatch_audit.pipeline.replay.rows.findings import (
+    answers,
+    coverage,
+    metrics,
+    need_a_look,
+    refused,
+    violations,
+    with_finding_ids,
+)
 from dispatch_audit.pipeline.replay.rows.traffic import consumers, hot_keys, producers
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership

@@ -132,23 +132,26 @@ def _named(entry: Any, context: FindingContext) -> tuple[str, str]:
     return position(entry["ledger"], entry["entry"]), context.names.spoken(int(entry["sent_to"]))
 
 
+def _by_holder(held: Any) -> Iterator[tuple[int, Any]]:
+    """The consumers that hold some entries, each with its own, the oldest first."""
+    for consumer in np.unique(held["holder"]).tolist():
+        of_one = held[held["holder"] == consumer]
+        yield consumer, of_one[np.lexsort((of_one["entry"], of_one["ledger"]))]
+
+
 def _held_by_silent(held: Any, now_us: int, context: FindingContext) -> Iterator[JudgedFinding]:
     """A finding for each connected consumer that acknowledged nothing, if it holds an entry for long."""
     counts, found = context.found.dispatcher.counts, context.found.findings
     ignored = set(found.consumer[found.rule == CUMULATIVE_ACK].tolist())
-    for consumer in np.unique(held["holder"]).tolist():
-        number, of_one = context.numbers[consumer], held[held["holder"] == consumer]
-        longest_us = now_us - int(of_one["sent_at"]["ts_us"].min())
+    for consumer, of_one in _by_holder(held):
+        number, longest_us = context.numbers[consumer], now_us - int(of_one["sent_at"]["ts_us"].min())
         if counts.get(number, (0, 0))[1] or longest_us < _SILENT_US or context.stays[number].left is not None:
             continue
-        first = of_one[np.lexsort((of_one["entry"], of_one["ledger"]))[0]]
         never, why, remedy = _CUMULATIVELY if consumer in ignored else _NOTHING
-        at, receiver = _named(first, context)
-        what = (
-            f"{receiver} {never}: it holds {entries(of_one.size)}, {at} and later ones, for up to "
-            f"{longest_us / 1e6:.3f} s"
-        )
-        yield _never(first, what, why, remedy, context, held=of_one.size)
+        at, receiver = _named(of_one[0], context)
+        held_for = f"for up to {longest_us / 1e6:.3f} s"
+        what = f"{receiver} {never}: it holds {entries(of_one.size)}, {at} and later ones, {held_for}"
+        yield _never(of_one[0], what, why, remedy, context, held=of_one.size)
 
 
 def _entry(entry: Any, now_us: int, context: FindingContext) -> JudgedFinding:
@@ -181,15 +184,13 @@ def _kept_batches(context: FindingContext) -> Iterator[JudgedFinding]:
     kept = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY) & (entries["words_at"] != UNKNOWN)
     kept &= entries["marks"] & (_DOUBTFUL | Mark.SETTLING | Mark.ACKED) == Mark.ACKED
     kept &= seen.consumers.view(np.ndarray)["connected"][entries["holder"]] == 1
-    for consumer in np.unique(entries["holder"][kept]).tolist():
-        of_one = entries[kept & (entries["holder"] == consumer)]
-        first = of_one[np.lexsort((of_one["entry"], of_one["ledger"]))[0]]
-        at, receiver = _named(first, context)
+    for _, of_one in _by_holder(entries[kept]):
+        at, receiver = _named(of_one[0], context)
         what = (
             f"{receiver} acknowledged all messages of {count(of_one.size, 'batch', 'batches')}, {at} the first, in "
             "parts only, so the broker counts them as pending"
         )
-        yield _never(first, what, *_IN_PARTS, context, held=of_one.size)
+        yield _never(of_one[0], what, *_IN_PARTS, context, held=of_one.size)
 
 
 def _never_sent(context: FindingContext) -> Iterator[JudgedFinding]:

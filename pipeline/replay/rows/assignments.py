@@ -60,7 +60,6 @@ def assignments(group: Group, parts: Sequence[OwnedRanges]) -> Columns:
 
 
 def _index_of(numbers: Ints, ascending: Sequence[int]) -> pa.Array:
-    """The index of each number in an ascending sequence that has all of them."""
     return _narrow(np.searchsorted(np.array(ascending, dtype=np.int64), numbers), len(ascending))
 
 

@@ -77,7 +77,6 @@ def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]
 
 
 def _most_at_once(episodes: Records) -> int:
-    """The largest number of hashes that drained at the same time."""
     ends = np.where(episodes.returned_seq != UNKNOWN, episodes.returned_seq, episodes.to_seq)
     seqs, steps = np.concatenate((episodes.from_seq, ends)), np.repeat((1, -1), ends.size)
     # At the same row ends count before beginnings.

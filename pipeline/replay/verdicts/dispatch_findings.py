@@ -73,7 +73,6 @@ def judged(context: FindingContext) -> list[FindingVerdict]:
 
 
 def _weigh(verdicts: list[FindingVerdict], indexes: Ints, findings: Records, alibis: Sequence[Alibi]) -> None:
-    """Makes the verdicts at some indexes milder where the finding has an alibi."""
     for at, by in zip(indexes.tolist(), joined(chosen(findings, indexes), alibis).tolist(), strict=True):
         if by != NO_ALIBI:
             verdicts[at] = milder(verdicts[at], not_provable(alibis[by].because))
@@ -120,7 +119,6 @@ _EXPLAINS: Final[Mapping[int, Callable[[KernelFinding, FindingContext], FindingV
 
 
 def _explained(context: FindingContext) -> list[FindingVerdict]:
-    """What the rows around each finding explain of it."""
     findings = context.found.findings
     kinds = list(zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True))
     plain = {(rule, permitted): _by_rule(rule, permitted, context) for rule, permitted in set(kinds)}

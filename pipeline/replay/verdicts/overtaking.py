@@ -95,7 +95,6 @@ def _to_one_connected_before(finding: KernelFinding, context: FindingContext) ->
 
 
 def _was_left_behind(marks: int) -> bool:
-    """Whether an entry waits because its consumer left."""
     return marks & (Mark.RETURNED | Mark.NACKED) == Mark.RETURNED
 
 
