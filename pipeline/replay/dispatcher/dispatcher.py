@@ -106,7 +106,7 @@ class Dispatcher(RowReplay):
             self.monitor.recent.leave(self._state, self.consumers.of[number], at)
         if is_last:
             self._reporting(_all_hashes_served, at, By.LEAVE, self.policy)
-        self._reporting(_consumer_left, self.consumers.of[number], at)
+        self._reporting(_consumer_left, self.consumers.of[number], at, self.policy.skew_us)
         self._limit_look_ahead()
 
     def route(self, routing: Routing, at: TracePoint, over_us: int, served: Routing, over_seq: int = UNKNOWN) -> None:

@@ -22,7 +22,15 @@ from dispatch_audit.pipeline.replay.rules.limits import judge_limit_of_consumer,
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import By, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, set_point, set_position
-from dispatch_audit.pipeline.replay.state.state import DISPATCHES, STICKY_DISPATCHES, State, Stretch, entry_at, owner_of
+from dispatch_audit.pipeline.replay.state.state import (
+    DISPATCHES,
+    STICKY_DISPATCHES,
+    Policy,
+    State,
+    Stretch,
+    entry_at,
+    owner_of,
+)
 from dispatch_audit.pipeline.replay.state.values import CLOSED, Mark, Reset
 
 
@@ -97,11 +105,8 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     entries, consumer, policy = state.entries, sent.consumer, rows.policy
     point = TracePoint(sent.seq, sent.ts_us)
     _note_sent_again(state, out, rows, i, slot, sent)
-    # A row that returns all that its consumer holds may take effect after the dispatch (10.3), and return it at once.
-    since_us = sent.ts_us - policy.unordered_us - policy.skew_us
-    returned = entries[slot].marks & Mark.NACKED != 0 and entries[slot].since.ts_us >= since_us
-    vague = not returned and state.consumers[consumer].redeliver_ts >= max(since_us, 1)
-    check_dispatch(state, out, slot, sent, policy)
+    vague = _perhaps_returned(state, slot, sent, policy)
+    check_dispatch(state, out, slot, sent, policy, vague and policy.unordered_us > 0)
     if state.common[0].resetting == Reset.NONE:
         judge_limit_of_consumer(state, out, slot, sent)
         judge_limit_of_subscription(state, out, slot, sent)
@@ -143,6 +148,19 @@ def _note_sent_again(state: State, out: Output, rows: Stretch, i: int, slot: int
         row = report_row(state, out, rule, rows.events, i, sent.consumer, slot)
         out.findings[row].other_seq = entries[slot].sent_at.seq
         out.findings[row].other_consumer = entries[slot].sent_to
+
+
+@compiled
+def _perhaps_returned(state: State, slot: int, sent: Dispatch, policy: Policy) -> bool:
+    """Whether a redeliver row before a dispatch may take effect after it (10.3), and return the entry at once."""
+    entries = state.entries
+    since_us = sent.ts_us - policy.unordered_us - policy.skew_us
+    if entries[slot].named_ts >= since_us and entries[slot].named_by == sent.consumer:
+        return True
+    if entries[slot].marks & Mark.NACKED != 0 and entries[slot].since.ts_us >= since_us:
+        # If the dispatch has the higher count, the row took effect before.
+        return bool(0 <= sent.redelivery_count < entries[slot].redelivered)
+    return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))
 
 
 @compiled

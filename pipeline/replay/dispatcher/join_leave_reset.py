@@ -53,7 +53,7 @@ def return_all(state: State, out: Output, consumer: int, point: TracePoint, ende
 
 
 @compiled
-def consumer_left(state: State, out: Output, consumer: int, point: TracePoint) -> None:
+def consumer_left(state: State, out: Output, consumer: int, point: TracePoint, skew_us: int) -> None:
     """Removes a consumer (contract 3.6). When the last one leaves, the cursor rewinds and the order starts anew."""
     if state.consumers[consumer].connected == 0:
         return
@@ -63,6 +63,12 @@ def consumer_left(state: State, out: Output, consumer: int, point: TracePoint) -
     if state.consumers[consumer].unacked > 0:
         # Some versions subtract what they have not removed (#26422).
         state.common[0].total_vague = 1
+    entries = state.entries
+    for slot in range(entries.size):
+        # A redeliver command that takes effect after its row, and so after the leave, does not count (5.8).
+        returned = entries[slot].ledger >= 0 and entries[slot].marks & Mark.NACKED != 0
+        if returned and entries[slot].sent_to == consumer and entries[slot].since.ts_us + skew_us >= point.ts_us:
+            entries[slot].marks |= Mark.COUNT_LOST
     return_all(state, out, consumer, point, By.LEAVE)
     if state.common[0].connected == 0:
         rewind(state, point)

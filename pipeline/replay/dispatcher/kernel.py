@@ -120,8 +120,13 @@ def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
         return_all(state, out, consumer, point, By.REDELIVER)
     else:
         slot = entry_at(state, events.ledger[i], events.entry[i])
-        if slot < 0 or state.entries[slot].holder != consumer:
-            # The broker ignores entries that the consumer does not hold (5.6).
+        if slot < 0:
+            return
+        if state.entries[slot].holder != consumer:
+            # The broker ignores entries that the consumer does not hold (5.6), unless it gets them before the row
+            # takes effect.
+            state.entries[slot].named_ts = events.ts_us[i]
+            state.entries[slot].named_by = consumer
             return
         return_to_replay(state, out, slot, point, By.REDELIVER)
         if state.entries[slot].marks & Mark.RETURNED != 0:

@@ -38,11 +38,14 @@ _DROPPED, _CERTAIN, _CERTAIN_AND_ENDED = 1, 2, 3
 
 
 @compiled
-def check_dispatch(state: SeenByRules, out: Output, slot: int, sent: Dispatch, policy: Policy) -> None:
+def check_dispatch(
+    state: SeenByRules, out: Output, slot: int, sent: Dispatch, policy: Policy, before_return: bool
+) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`) and limits (`limits`).
 
     No check changes what another one reads, so their order does not matter. The state is the one before the dispatch
-    takes effect, and the hash of the entry in `slot` is known.
+    takes effect, and the hash of the entry in `slot` is known. `before_return` says whether the dispatch may have been
+    decided before the redeliver command that last returned the entry; then its count may be one lower.
     """
     before_us = sent.ts_us - policy.unordered_us
     check_single_holder(state, out, slot, sent, before_us)
@@ -58,7 +61,7 @@ def check_dispatch(state: SeenByRules, out: Output, slot: int, sent: Dispatch, p
     if policy.keeps_order and is_first_delivery(state.entries[slot].marks):
         counts[FIRST_DELIVERIES] += 1
     check_overtaking(state, out, slot, sent, before_us)
-    check_redelivery_count(state, out, slot, sent)
+    check_redelivery_count(state, out, slot, sent, before_return)
     if policy.keeps_order:
         check_first_delivery(state, out, slot, sent, before_us)
 
@@ -182,7 +185,7 @@ def _older_of_a_leaver(state: Seen, slot: int, sent: Dispatch, before_us: int) -
 
 
 @compiled
-def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch) -> None:
+def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
     """Checks V8: the redelivery count is the number of redeliver commands that returned the entry."""
     if sent.redelivery_count < 0:
         return
@@ -190,7 +193,8 @@ def check_redelivery_count(state: Seen, out: Output, slot: int, sent: Dispatch) 
     lost = sent.redelivery_count < expected and marks & Mark.COUNT_LOST != 0
     # The count may be one higher if a redeliver row was recorded before it took effect.
     more = sent.redelivery_count == expected + 1 and marks & Mark.VAGUE != 0
-    if sent.redelivery_count != expected and not (lost or more):
+    older = before_return and sent.redelivery_count == expected - 1
+    if sent.redelivery_count != expected and not (lost or more or older):
         row = report(state, out, REDELIVERY_COUNT, slot, sent)
         out.findings[row].value = sent.redelivery_count
         out.findings[row].expected = expected

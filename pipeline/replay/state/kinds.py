@@ -26,6 +26,7 @@ ENTRY = RecordKind(
         "acked_ts": UNKNOWN,  # when it became ACKED_WHILE_QUEUED
         "since": NO_POINT,  # when it last began to wait: published or returned
         "read_ts": UNKNOWN,  # since when it is READ
+        "named_ts": UNKNOWN,  # when a redeliver row of a consumer that did not hold it named it
         "due": NO_POINT,  # by when the broker must deliver it, if it is DELAYED; the row: once it is DUE
     },
     narrow={
@@ -39,6 +40,7 @@ ENTRY = RecordKind(
         "holder": NOBODY,
         "sent_to": NOBODY,
         "before_to": NOBODY,
+        "named_by": NOBODY,
         "next": NOBODY,
         "previous": NOBODY,
         "words_at": UNKNOWN,  # where its ack set begins in `State.words`; UNKNOWN: it has none

@@ -33,6 +33,10 @@ class Entry:
         left: messages of the batch that no ack set has acknowledged, as bits; None before the first ack set.
         nacked: by a redeliver row, since it was sent last.
         waits_since_us: when it began to wait last.
+        named_us: when a redeliver row last named it for a consumer that did not hold it.
+        named_by: that consumer.
+        named_before: `named_us` and `named_by` when it was acknowledged and mark-delete passed it; the audit may still
+            know them as long as a read in flight may send the entry.
         vague: perhaps given back again as soon as it was sent, by a row that stands before.
     """
 
@@ -49,6 +53,9 @@ class Entry:
     left: int | None = None
     nacked: bool = False
     waits_since_us: int = NEVER_US
+    named_us: int = NEVER_US
+    named_by: int = -1
+    named_before: tuple[int, int] = (NEVER_US, -1)
     vague: bool = False
 
 
@@ -76,6 +83,8 @@ class SimpleDispatcher:
         connected: the consumers that are there.
         entries: every position seen.
         pending: positions that somebody holds, in the order in which they were sent.
+        depends_on_memory: whether an entry was sent that is perhaps given back at once, by a row that the audit need
+            not remember.
     """
 
     def __init__(self, version: str, settings: Mapping[str, object]) -> None:
@@ -87,6 +96,7 @@ class SimpleDispatcher:
         self._ignores_ack_sets = settings.get("acknowledgmentAtBatchIndexLevelEnabled") is False
         self._routing = self._selector.routing()
         self.findings: list[Finding] = []
+        self.depends_on_memory = False
         self.episodes: list[Episode] = []
         self.counts: dict[int, list[int]] = {}
         self.connected: list[int] = []
@@ -138,7 +148,9 @@ class SimpleDispatcher:
             replay_may_send_it = entry.given_back
             if entry.acked and entry.holder < 0 and not replay_may_send_it and self._deleted(position):
                 entry.sent_to = entry.sent_seq = -1
-                entry.nacked = False
+                if entry.named_us != NEVER_US:
+                    entry.named_before = entry.named_us, entry.named_by
+                entry.nacked, entry.named_us = False, NEVER_US
 
     def _deleted(self, position: Position) -> bool:
         return self._mark_delete is not None and position <= self._mark_delete
@@ -192,11 +204,15 @@ class SimpleDispatcher:
         entry.sent = True
         entry.waiting = entry.given_back = entry.nacked = False
         entry.vague = vague
+        named_us, named_by = entry.named_before
+        self.depends_on_memory |= not vague and named_us >= self._now_us - SKEW_US and named_by == consumer
         self.counts[consumer][0] += 1
         self._see_who_holds(entry.hash, "redeliver")
 
     def _perhaps_given_back(self, entry: Entry, consumer: int) -> bool:
         since_us = self._now_us - SKEW_US
+        if entry.named_us >= since_us and entry.named_by == consumer:
+            return True
         if entry.nacked and entry.waits_since_us >= since_us:
             return False
         return self._gave_all_back_us.get(consumer, NEVER_US) >= since_us
@@ -241,6 +257,9 @@ class SimpleDispatcher:
             if position in held:
                 self._give_back([position], "redeliver")
                 held.remove(position)
+            elif position in self.entries:
+                entry = self.entries[position]
+                entry.named_us, entry.named_by = row["ts_us"], row["consumer"]
 
     # What they have in common.
 

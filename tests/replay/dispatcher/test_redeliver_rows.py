@@ -19,9 +19,12 @@ def _one() -> Log:
 
 
 @pytest.mark.parametrize(("pause_us", "found"), [(IN_TIME_US, False), (TOO_LATE_US, True)])
-def test_what_is_sent_before_the_command_takes_effect_may_come_once_more(pause_us: int, found: bool) -> None:
+@pytest.mark.parametrize("named", [(), (0,)])
+def test_what_is_sent_before_the_command_takes_effect_may_come_once_more(
+    pause_us: int, found: bool, named: tuple[int, ...]
+) -> None:
     log = _one()
-    log.redeliver(1)
+    log.redeliver(1, *named)
     log.now_us += pause_us
     log.dispatch(1, 0, LOW, count=0)
     log.now_us += 50_000
@@ -55,6 +58,19 @@ def test_only_the_consumer_of_the_command_gives_back(other: bool) -> None:
     log.dispatch(owner, 0, LOW)
     sent = log.dispatch(owner, 0, LOW)
     assert replayed(log.rows).broken == [("early_duplicate", sent)] * other
+
+
+@pytest.mark.parametrize(("pause_us", "lost"), [(0, False), (TOO_LATE_US, True)])
+def test_a_consumer_may_leave_before_its_command_takes_effect(pause_us: int, lost: bool) -> None:
+    """What it held then comes back without counting."""
+    log = _one()
+    log.dispatch(1, 0, LOW, count=0)
+    log.join(2)
+    log.redeliver(1, 0)
+    log.now_us += pause_us
+    log.leave(1)
+    sent = log.dispatch(2, 0, LOW, count=0)
+    assert replayed(log.rows).broken == [("redelivery_count", sent)] * lost
 
 
 @pytest.mark.parametrize(("pause_us", "agreed"), [(0, 1), (1_000_000, 0)])
