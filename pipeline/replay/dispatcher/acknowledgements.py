@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
     messages_left,
     note_capacity,
 )
-from dispatch_audit.pipeline.replay.durations import SKIP_US
+from dispatch_audit.pipeline.replay.durations import READ_US, SKIP_US
 from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
@@ -34,6 +34,15 @@ from dispatch_audit.pipeline.replay.state.records import UNKNOWN, EntryPosition,
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, Policy, State, Stretch, entry_at, was_reset
 from dispatch_audit.pipeline.replay.state.values import CLOSED, SETS_IGNORED, UNSURE, Mark, Reset
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
+
+
+@compiled
+def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
+    """Whether mark-delete jumped over a position without a slot so lately that a read in flight may still send it."""
+    common, at = state.common, (ledger, entry)
+    if common[0].jumped_ts == UNKNOWN or ts > common[0].jumped_ts + READ_US:
+        return False
+    return position_of(common[0].jumped_from) < at <= position_of(common[0].jumped_to)
 
 
 @compiled
@@ -96,6 +105,10 @@ def jump(state: State, out: Output, ledger: int, entry: int, point: TracePoint, 
         return
     if (ledger, entry) <= position_of(common[0].mark_delete):
         return
+    if common[0].jumped_ts == UNKNOWN or point.ts_us > common[0].jumped_ts + READ_US:
+        common[0].jumped_from = common[0].mark_delete
+    set_position(common[0].jumped_to, EntryPosition(ledger, entry))
+    common[0].jumped_ts = point.ts_us
     set_position(common[0].mark_delete, EntryPosition(ledger, entry))
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and position_of(entries[slot]) <= (ledger, entry):

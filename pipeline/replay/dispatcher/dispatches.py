@@ -1,6 +1,7 @@
 """Applies dispatches: the rules are checked first, and then the entry is pending at its receiver."""
 
 from dispatch_audit.pipeline.contract.rules import ABORTED_ACKNOWLEDGEMENT, ACKNOWLEDGED_BEFORE_RESET
+from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     expect_end,
     new_entry,
@@ -52,7 +53,8 @@ def dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
         if deleted:
-            entries[slot].marks = Mark.ACKED | Mark.SENT
+            skipped = was_skipped(state, events.ledger[i], events.entry[i], events.ts_us[i])
+            entries[slot].marks = Mark.ACKED | Mark.PASSED if skipped else Mark.ACKED | Mark.SENT
         else:
             note_without_publish(state, slot)
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
@@ -93,7 +95,8 @@ def dispatched(state: State, out: Output, rows: Stretch, i: int) -> None:
 def _recall_delivery(state: State, slot: int) -> None:
     """Tells an entry that has a slot again who was sent it first, if it was the highest of its hash: acknowledged."""
     entries, hashes, at = state.entries, state.hashes, state.entries[slot].hash_at
-    if at >= 0 and position_of(hashes[at].top) == position_of(entries[slot]):
+    passed = entries[slot].marks & Mark.PASSED != 0
+    if at >= 0 and not passed and position_of(hashes[at].top) == position_of(entries[slot]):
         entries[slot].marks |= Mark.ACKED | Mark.SENT | Mark.DISPATCH_CONFIRMED
         entries[slot].sent_to = hashes[at].top_consumer
         entries[slot].sent_at = hashes[at].top_at

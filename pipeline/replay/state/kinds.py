@@ -137,6 +137,9 @@ COMMON = RecordKind(
         "ledgers": 0,
         "first_published": NOWHERE,  # the lowest position whose publish was seen; UNKNOWN: none since a gap
         "mark_delete": NOWHERE,  # as the acknowledgements show it; UNKNOWN before the first position
+        "jumped_from": FIRST,  # the last jump of mark-delete, which may pass unacknowledged entries
+        "jumped_to": FIRST,  # the end of that jump
+        "jumped_ts": UNKNOWN,  # when mark-delete last jumped; UNKNOWN: it never did
         "floor": FIRST,  # the first mark-delete: acknowledgements at or below may be missing in the trace
         "in_replay": 0,  # waiting entries that were read, as dispatches show: at least so many are in replay
         "waiting": 0,  # entries that wait to be sent and are not delayed

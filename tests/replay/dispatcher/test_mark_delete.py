@@ -236,6 +236,22 @@ def test_a_snapshot_moves_mark_delete_past_what_the_trace_did_not_show() -> None
     assert not _held(log, 1, ANY)
 
 
+@pytest.mark.parametrize(("later_us", "acknowledged", "found"), [(0, False, 0), (1_100_000, False, 1), (0, True, 1)])
+def test_a_read_in_flight_may_send_what_nobody_is_seen_to_have_acknowledged(
+    later_us: int, acknowledged: bool, found: int
+) -> None:
+    log = Log()
+    log.join(1)
+    for entry in (0, 2):
+        log.dispatch(1, entry, LOW)
+    if acknowledged:
+        log.ack(1, 2)
+    log.stats("1:2")
+    log.now_us += later_us
+    sent = log.dispatch(1, 2 if acknowledged else 1, LOW)
+    assert [f.seq for f in replayed(log.rows).findings if f.rule == "early_duplicate"] == [sent] * found
+
+
 def test_an_older_snapshot_moves_nothing_back() -> None:
     log = Log()
     log.join(1)
