@@ -229,16 +229,12 @@ def _read(payload: bytes, config: ReplayConfig) -> GroupState:
         raise ValueError(f"it is of version {head['version']}, not {STATE_VERSION}")
     selector = head["selector"]
     own = config if selector is None else SelectorClaim(*selector).applied(config)
-    return _checked(loads(objects, _from_caller(own)))
-
-
-def _from_caller(config: ReplayConfig) -> dict[str, object]:
-    return {"config": config, "profile": config.profile}
-
-
-def _checked(found: Any) -> GroupState:
-    state = GroupState(*found)
+    state = GroupState(*loads(objects, _from_caller(own)))
     for value, of in zip(state, GroupState.__annotations__.values(), strict=True):
         if type(value) is not of:
             raise ValueError(f"{type(value).__name__} stands for {of.__name__}")
     return state
+
+
+def _from_caller(config: ReplayConfig) -> dict[str, object]:
+    return {"config": config, "profile": config.profile}

@@ -41,7 +41,7 @@ _HELD_US_MAX: Final = 30_000_000
 class OwnershipSign(IntEnum):
     """The kinds of rows by what they show about the owner of a topic."""
 
-    ANY = 0  # all rows, for the bounds of a recorder
+    ANY = 0  # any other row
     OWNS = 1  # only an owner writes them
     SENDS = 2  # only an owner writes them, after a consumer has joined
     JOINED = 3  # only an owner writes them: a consumer was created
@@ -91,29 +91,23 @@ def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
         for sent in packed.published.sent
         if sent.late_us is not None and sent.producer is not None and _REPLICATES not in sent.producer
     ]
-    for kinds, gap_us in ((kind * 0, None), (kind, skew_us)):
-        order = np.lexsort((seq, kinds))
-        order = order[kinds[order] > OwnershipSign.ANY] if gap_us is not None else order
-        if order.size == 0:
-            continue
-        breaks = np.diff(kinds[order]) != 0
-        if gap_us is not None:
-            breaks |= (np.abs(np.diff(ts_us[order])) > gap_us) | (kinds[order][1:] == OwnershipSign.ARRIVES)
-        starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
-        first, last = order[starts], order[np.append(starts[1:] - 1, order.size - 1)]
-        bounds = zip(
-            kinds[first],
-            seq[first],
-            seq[last],
-            np.minimum.reduceat(ts_us[order], starts),
-            np.maximum.reduceat(ts_us[order], starts),
-            np.maximum.reduceat(consumer[order], starts),
-            np.minimum.reduceat(first_ledger[order], starts),
-            np.maximum.reduceat(last_ledger[order], starts),
-            strict=True,
-        )
-        found += [Stretch(packed.topic, broker, "", *map(int, of_stretch)) for of_stretch in bounds]
-    return found
+    order = np.lexsort((seq, kind))
+    breaks = (np.abs(np.diff(ts_us[order])) > skew_us) | (kind[order][1:] == OwnershipSign.ARRIVES)
+    breaks = (breaks & (kind[order][1:] != OwnershipSign.ANY)) | (np.diff(kind[order]) != 0)
+    starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
+    first, last = order[starts], order[np.append(starts[1:] - 1, order.size - 1)]
+    bounds = zip(
+        kind[first],
+        seq[first],
+        seq[last],
+        np.minimum.reduceat(ts_us[order], starts),
+        np.maximum.reduceat(ts_us[order], starts),
+        np.maximum.reduceat(consumer[order], starts),
+        np.minimum.reduceat(first_ledger[order], starts),
+        np.maximum.reduceat(last_ledger[order], starts),
+        strict=True,
+    )
+    return found + [Stretch(packed.topic, broker, "", *map(int, of_stretch)) for of_stretch in bounds]
 
 
 _KIND_OF_CODE: Final = {
@@ -152,7 +146,7 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
     """
     parts = list(parts)
     bounds = {
-        broker: _joined(*(p for p in parts if (p.broker, p.kind) == (broker, OwnershipSign.ANY)))
+        broker: _joined(*(p for p in parts if p.broker == broker and p.kind != OwnershipSign.STAMPED))
         for broker in sorted({part.broker for part in parts})
     }
     names = tuple(bounds)

@@ -132,15 +132,13 @@ class Recorders(NamedTuple):
             return columns if self.names == (None,) else {**columns, "broker": [self.names[0]] * rows}
         if table == "consumers" or begins is None:
             numbers = columns["consumer"]
-            return {**self._own_numbers(columns), "broker": [self.recorder_of(number) for number in numbers]}
+            own, names = [*map(self.consumer, numbers)], [*map(self.recorder_of, numbers)]
+            return {**columns, "consumer": own, "broker": names}
         at = [self.term_of(place) for place in _listed(columns[begins])]
         if table == "assignments":
             at = [self._of_owner(*pair) for pair in zip(at, columns["consumer"], strict=True)]
-            columns = self._own_numbers(columns)
+            columns = {**columns, "consumer": [*map(self.consumer, columns["consumer"])]}
         return {**self._in_terms(columns, at), "broker": [self.names[term.recorder] for term in at]}
-
-    def _own_numbers(self, columns: _Columns) -> _Columns:
-        return {**columns, "consumer": [self.consumer(number) for number in columns["consumer"]]}
 
     def _of_owner(self, term: Term, consumer: int) -> Term:
         """The term of an owner; if one side of its join is missing, its ownership may seem to begin too early."""

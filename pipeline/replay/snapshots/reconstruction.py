@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 from dispatch_audit.pipeline.replay.state.values import TRACKED, Mark, Reset
 
@@ -95,11 +95,16 @@ def reconstruct(state: Seen, snapshot: Snapshot, returned_us: int, releases_at_r
         # count (4.2).
         certain &= are_after(state, used, common["mark_delete"].item())
     draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
+    # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
+    waiting = used[(marks & Mark.WAITING != 0) & (marks & TRACKED != Mark.DELAYED)]
+    in_replay = waiting.size
+    if snapshot.read_position is not None:
+        in_replay = int(np.count_nonzero(are_before(state, waiting, snapshot.read_position)))
     return Reconstruction(
         dict(enumerate(map(Estimate, least, most))),
         draining,
         pending,
-        _in_replay(state, used, marks, snapshot.read_position),
+        Estimate(in_replay, in_replay),
         bool(
             releases_at_read
             and common["skip_begun_ts"] != UNKNOWN
@@ -131,12 +136,3 @@ def _by_hash(
         least, most = bounds.get(key, NONE)
         bounds[key] = Estimate(least + sure, most + 1)
     return draining, pending
-
-
-def _in_replay(state: Seen, used: Ints, marks: Ints, read_position: Position | None) -> Estimate:
-    # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
-    waiting = used[(marks & Mark.WAITING != 0) & (marks & TRACKED != Mark.DELAYED)]
-    count = waiting.size
-    if read_position is not None:
-        count = int(np.count_nonzero(are_before(state, waiting, read_position)))
-    return Estimate(count, count)

@@ -36,6 +36,7 @@ from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotC
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 _MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
+_NO_JOIN: Final = "has no join before this row"
 _BATCH_INDEX_ACKS: Final = "acknowledgmentAtBatchIndexLevelEnabled"
 _DELAY_TICK_MS: Final = 1000
 """The default of delayedDeliveryTickTimeMillis in every release."""
@@ -165,10 +166,7 @@ class StepLoop:
         elif row.seq >= self.membership.planned.joins_missing_from:
             self.cold_start.censored += 1
         else:
-            self._refuse_unknown(row.seq, row.consumer)
-
-    def _refuse_unknown(self, seq: int, consumer: int) -> None:
-        self._refused.append(Refused(seq, UNKNOWN_CONSUMER, "has no join before this row", consumer))
+            self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, _NO_JOIN, row.consumer))
 
     def _replay(self, events: Events, hashes: Ints) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
@@ -179,10 +177,9 @@ class StepLoop:
         consumers = self.dispatcher.consumers.indexes(events.consumer)
         strange = acted & (consumers == NOBODY)
         if np.count_nonzero(strange):
-            for at in np.flatnonzero(
-                strange & (events.part == 0) & (events.seq < self.membership.planned.joins_missing_from)
-            ):
-                self._refuse_unknown(int(events.seq[at]), int(events.consumer[at]))
+            refused = strange & (events.part == 0) & (events.seq < self.membership.planned.joins_missing_from)
+            rows = zip(events.seq[refused].tolist(), events.consumer[refused].tolist(), strict=True)
+            self._refused += [Refused(seq, UNKNOWN_CONSUMER, _NO_JOIN, consumer) for seq, consumer in rows]
         if self._recorded_late is None:
             starts = events.has(Code.DISPATCH_START)
             # The decision may be missing in a gap.

@@ -17,8 +17,6 @@ from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
 )
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import View
 
-# The largest number of changes that are ordered by one snapshot.
-_SEGMENT_MAX: Final = 200
 # The number of open brackets that are looked at first; few changes overlap as a rule.
 _FIRST_LOOK: Final = 2
 
@@ -83,13 +81,9 @@ class OpenChanges:
         view = self._view_after(cluster)
         if view is not None:
             return self._shown_by(view, cluster), view
-        return (cluster, None) if final or self._waited(cluster, certain_us) else None
-
-    def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
-        """Whether overlapping changes have waited long enough for a snapshot that shows their order."""
-        last_us = max(b.bounds_ts_us[1] for b in cluster)
-        first = min(b.bounds[0] for b in cluster)
-        return certain_us > last_us + WAIT_US_MAX and self._held.count_after(first) > self._undecided_rows_max
+        last_us, first = max(b.bounds_ts_us[1] for b in cluster), min(b.bounds[0] for b in cluster)
+        waited = certain_us > last_us + WAIT_US_MAX and self._held.count_after(first) > self._undecided_rows_max
+        return (cluster, None) if final or waited else None
 
     def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order; `floors` is the result of `floors`."""
@@ -163,7 +157,7 @@ class OpenChanges:
         for view in self.views:
             if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
                 happened = [shown(view, b) for b in self.brackets.open]
-                if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
+                if None not in happened:
                     return view
         return None
 

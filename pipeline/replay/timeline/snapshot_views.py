@@ -63,21 +63,15 @@ class FormerConsumers:
             self._consumers = {}
         self._seq = snapshot.seq
         former, written = self._consumers, {consumer.consumer: consumer for consumer in snapshot.consumers}
-        refers = snapshot.as_before or any(map(_says_ranges, snapshot.consumers))
+        refers = snapshot.as_before or any(one.ranges is not None or one.changed for one in snapshot.consumers)
         if not refers and former.keys() != written.keys():
             return snapshot
-        written = {number: _with_ranges(consumer, former.get(number)) for number, consumer in written.items()}
+        for number, consumer in written.items():
+            if consumer.ranges is None:
+                before = former.get(number)
+                ranges = consumer.ranges_after(None if before is None else before.ranges)
+                written[number] = consumer._replace(ranges=ranges)
         as_before = {one.consumer: one.onto(former.get(one.consumer, NOT_SAID)) for one in snapshot.as_before}
         # A consumer that is not listed is gone, and returns with another number.
         self._consumers = as_before | written
         return snapshot._replace(consumers=tuple(self._consumers.values()), as_before=())
-
-
-def _says_ranges(consumer: ConsumerSnapshot) -> bool:
-    return consumer.ranges is not None or bool(consumer.changed)
-
-
-def _with_ranges(consumer: ConsumerSnapshot, former: ConsumerSnapshot | None) -> ConsumerSnapshot:
-    if consumer.ranges is not None:
-        return consumer
-    return consumer._replace(ranges=consumer.ranges_after(None if former is None else former.ranges))
