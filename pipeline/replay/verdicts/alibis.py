@@ -22,6 +22,7 @@ from dispatch_audit.pipeline.contract.rules import (
     EARLY_DUPLICATE,
     FIRST_DELIVERY_ORDER,
     OVERTAKING,
+    REDELIVERY_COUNT,
     REDELIVERY_ORDER,
     REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
@@ -49,6 +50,10 @@ _TOTAL_VAGUE: Final = (
 )
 _NO_SELECTOR: Final = "no snapshot of several consumers shows that the broker has the selector that the trace claims"
 _OTHERS_EXPLAIN: Final = "entries of the others may explain it: what the same read sent, or how far the broker had read"
+_COUNTS_LOST: Final = (
+    "others joined just before the last consumers left: if for a moment nobody was connected, the broker forgot all "
+    "redelivery counts (contract 3.6)"
+)
 _CLOSED_ALL: Final = (
     "the broker closed the last consumer at seq {}, as it does for a seek or an unload, or if the subscription is "
     "deleted and created anew, after which it may send acknowledged entries again (E3) and not those that waited; no "
@@ -71,7 +76,15 @@ def alibis_of_trace(context: FindingContext) -> list[Alibi]:
         alibis.append(_alibi("limit", _of_sample(context, "entries of the others count for it too")))
     else:
         alibis += [*found.loop.settings.doubts(), _alibi("limit", _TOTAL_VAGUE, lambda found: found.vague != 0)]
+    if context.perhaps_empty_us:
+        alibis.append(_alibi("acks", _COUNTS_LOST, partial(_counts_lost, context.perhaps_empty_us[0])))
     return [*alibis, *_unshown(context), *alibis_of_filters(context)]
+
+
+def _counts_lost(since_us: int, found: Records) -> Mask:
+    """Which redelivery counts are too low, after a time."""
+    too_low: Mask = (found.rule == REDELIVERY_COUNT) & (found.value < found.expected) & (found.ts_us > since_us)
+    return too_low
 
 
 def _alibi(fact: Fact, because: str, covers: Callable[[Records], Mask] = everything, since_seq: int = UNKNOWN) -> Alibi:

@@ -494,6 +494,19 @@ def test_redelivery_counts_may_be_raised_unseen_but_not_lowered(count: int, seve
     assert (replay.verdicts[("redelivery_count", sent)].severity if severity else replay.broken) == (severity or [])
 
 
+@pytest.mark.parametrize(("apart_us", "severity"), [(0, "not_provable"), (100_000, "violation")])
+def test_redelivery_counts_may_be_lost_where_nobody_may_have_been_connected(apart_us: int, severity: str) -> None:
+    log = one_consumer()
+    log.dispatch(1, 0, count=0)
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, count=1)
+    log.join(2)
+    log.now_us += apart_us
+    log.leave(1)
+    sent = log.dispatch(2, 0, count=0)
+    assert replayed(log.rows).verdicts["redelivery_count", sent].severity == severity
+
+
 def test_acknowledgements_out_of_place_are_facts() -> None:
     log = one_consumer()
     log.join(2)
