@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Function
-from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
-from dispatch_audit.pipeline.replay.place_on_spark import Placed
-from dispatch_audit.pipeline.replay.replay_on_spark import by_group, packed_batches_in
+from dispatch_audit.pipeline.packing.packed_batch import Group, merged
+from dispatch_audit.pipeline.plan.packed_source import Reading, configure, counts_in
+from dispatch_audit.pipeline.plan.place_on_spark import Placed
+from dispatch_audit.pipeline.plan.replay_on_spark import by_group, packed_batches_in
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
 from dispatch_audit.pipeline.tables.target import parse_target

@@ -15,8 +15,8 @@ from pyspark.sql import functions as sf
 
 from benchmarks.own_floor import COUNTED
 from benchmarks.plan import log_in
-from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.events import Code
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.udfs.sticky_key_hash import sticky_hash_udf
 
 # The events of generated traces: the code of their start, and of their end.

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.broker import ACKED, JOINED, LEFT, PUBLISHED, SENT
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
+from dispatch_audit.pipeline.packing.pack import COLUMNS
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
 _LEDGER_ENTRIES = 50_000

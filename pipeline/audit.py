@@ -18,9 +18,9 @@ from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import engine_name
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.packed_source import NOTHING, Reading, configure, counts_in
-from dispatch_audit.pipeline.replay.replay_on_spark import replayed
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.plan.packed_source import NOTHING, Reading, configure, counts_in
+from dispatch_audit.pipeline.plan.replay_on_spark import replayed
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.run.accepted import matched_in, with_accepted
 from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
 from dispatch_audit.pipeline.run.baseline import AcceptedFinding

@@ -13,12 +13,12 @@ from dispatch_audit.pipeline.bad_rows import QuarantineCounts
 from dispatch_audit.pipeline.contract.profile import Profile, judged_as
 from dispatch_audit.pipeline.engine.releases.arrow_frames import frame_of_table
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows, packed_rows
-from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in, packing_of
-from dispatch_audit.pipeline.replay.packing.repeated_rows import REPEATED_ROW
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.replay_on_spark import replayed
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.packing.repeated_rows import REPEATED_ROW
+from dispatch_audit.pipeline.plan.pack_on_spark import checked_rows, packed_rows
+from dispatch_audit.pipeline.plan.packed_source import Reading, configure, counts_in, packing_of
+from dispatch_audit.pipeline.plan.replay_on_spark import replayed
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.run.audit_task import profile_of
 from dispatch_audit.pipeline.run.outside_limits import refuse_several_recorders
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay

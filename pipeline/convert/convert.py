@@ -23,10 +23,10 @@ from dispatch_audit.pipeline.convert.work_folder import put_in_place, work_folde
 from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import on_sail
 from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows
-from dispatch_audit.pipeline.replay.packed_source import configure, counts_in
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.plan.pack_on_spark import checked_rows
+from dispatch_audit.pipeline.plan.packed_source import configure, counts_in
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.run.stages import Progress
 from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
 from dispatch_audit.pipeline.spark_errors import trace_errors

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.explain.audited_run import AuditedRun, finding_with
 from dispatch_audit.pipeline.explain.story import Middle, Story, Subject, packed_events, story_of
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
 from dispatch_audit.pipeline.explain.trace_rows import needs_session, subscription_rows
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.tables.tables import Tables, of_run
 from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.trace.sources import from_here

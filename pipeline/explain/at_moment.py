@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.tables.tables import Tables, of_run
 
 Row = dict[str, Any]

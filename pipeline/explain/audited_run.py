@@ -9,8 +9,8 @@ from typing import Any, Final
 from dispatch_audit.pipeline.contract.profile import Profile, profile_named
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.packing.events import Events
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import Seen
 from dispatch_audit.pipeline.replay.state.values import Mark

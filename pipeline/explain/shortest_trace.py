@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from dispatch_audit.pipeline.explain.ddmin import minimized
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
+from dispatch_audit.pipeline.packing.pack import COLUMNS
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
 
 REPLAYS_MAX: Final = 3_000

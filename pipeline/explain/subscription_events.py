@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.packing.events import Code, Events, among, concatenated
+from dispatch_audit.pipeline.packing.gap import Gap
+from dispatch_audit.pipeline.packing.hashes import hashes_of
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.packed_batch import Group, merged
+from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, among, concatenated
-from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, with_shown_selector
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.udfs.sticky_key_hash import key_ids, sticky_hashes
 

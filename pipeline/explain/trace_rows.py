@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 from dispatch_audit.pipeline.trace.workers.file_part import FilePart

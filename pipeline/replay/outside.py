@@ -19,12 +19,12 @@ from typing import Final, NamedTuple
 from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.packing.events import Code, Events
+from dispatch_audit.pipeline.packing.gap import Gap
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, merged
+from dispatch_audit.pipeline.packing.snapshot import Position, parsed_snapshot
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
-from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, parsed_snapshot
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.rows.findings import answers_from_outside, coverage, metrics, refused, violations
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen

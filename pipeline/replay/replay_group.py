@@ -10,6 +10,8 @@ from typing import Final
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.packing.packed_batch import Group, Merged, PackedBatch, merged
+from dispatch_audit.pipeline.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
     GroupState,
@@ -20,8 +22,6 @@ from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
 from dispatch_audit.pipeline.replay.clients.connections import mixed_key_batches, published_twice, two_kinds_of_keys
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside import outside_tables
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
-from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.rows.assignments import assignments

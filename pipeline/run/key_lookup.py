@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
-from dispatch_audit.pipeline.replay.packing.distinct_keys import keys_by_id
-from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind, decoded_batches
-from dispatch_audit.pipeline.replay.place_on_spark import batches_of
+from dispatch_audit.pipeline.packing.distinct_keys import keys_by_id
+from dispatch_audit.pipeline.packing.events import Code
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.plan.place_on_spark import batches_of
+from dispatch_audit.pipeline.plan.staged_batches import StagedKind, decoded_batches
 from dispatch_audit.pipeline.tables.rows import TableRows
 from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.trace.workers.good_columns import good_columns

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from dispatch_audit.pipeline.replay.pack_on_spark import rows_with_texts
-from dispatch_audit.pipeline.replay.packing.repeated_rows import DUPLICATE_SEQ, REPEATED_ROW
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.packing.repeated_rows import DUPLICATE_SEQ, REPEATED_ROW
+from dispatch_audit.pipeline.plan.pack_on_spark import rows_with_texts
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.quarantine.late_refusals import late_refusals

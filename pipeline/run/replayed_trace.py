@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
-from dispatch_audit.pipeline.replay.packing.repeated_rows import REPEATED_ROW
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.packing.repeated_rows import REPEATED_ROW
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.run.audit_task import AuditTask
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.run.stages import Stages

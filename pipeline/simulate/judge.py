@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.replay_rows import rows_in
 from dispatch_audit.pipeline.replay.verdicts.finding import ALL, Columns, Rows

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.explain.trace_rows import all_rows, of_group
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.simulate.setting_names import refuse_settings
 from dispatch_audit.pipeline.simulate.work import DescribedPartition, RecordedSubscription, Work
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription, read_description

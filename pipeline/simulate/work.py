@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.workload.described import partition_of
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription

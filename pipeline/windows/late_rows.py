@@ -6,7 +6,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from dispatch_audit.pipeline.replay.packing.repeated_rows import DUPLICATE_SEQ, REPEATED_ROW
+from dispatch_audit.pipeline.packing.repeated_rows import DUPLICATE_SEQ, REPEATED_ROW
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
 from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import Target

@@ -14,9 +14,9 @@ from pyspark.sql import Window as Rows
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.pack_on_spark import rows_with_texts
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.plan.pack_on_spark import rows_with_texts
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.settings import TraceSettings
 from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import Target

@@ -19,8 +19,7 @@ OF_ONE_MODULE: Final = {
     "pipeline/audit.py": "the order of the work",
     "replay/config.py": "the configuration of a replay",
     "replay/durations.py": "how long things take, each with its reason",
-    "replay/event_file.py": "events of packed batches in files beside the tables",
-    DOORS: "pack, place, exchange and replay on an engine",
+    DOORS: "the replay of one group, and of packed rows",
 }
 """Boxes that are no folders, and what stands in them."""
 

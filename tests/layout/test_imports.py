@@ -48,12 +48,7 @@ ROOMS = (
     "dispatch_audit.pipeline.run",
     "dispatch_audit.pipeline.windows",
     "dispatch_audit.pipeline.bad_rows",
-    "dispatch_audit.pipeline.replay.packed_source",
-    "dispatch_audit.pipeline.replay.replay_on_spark",
-    "dispatch_audit.pipeline.replay.staged_texts",
-    "dispatch_audit.pipeline.replay.place_on_spark",
-    "dispatch_audit.pipeline.replay.pack_on_spark",
-    "dispatch_audit.pipeline.replay.recorders_on_spark",
+    "dispatch_audit.pipeline.plan",
     "dispatch_audit.pipeline.replay.replay_rows",
     "dispatch_audit.pipeline.replay.replay_group",
     "dispatch_audit.pipeline.replay.outside",
@@ -74,10 +69,10 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.rules",
     "dispatch_audit.pipeline.replay.state",
     "dispatch_audit.pipeline.replay.recorders",
-    "dispatch_audit.pipeline.replay.packing",
     "dispatch_audit.pipeline.replay.settings",
     "dispatch_audit.pipeline.replay",
     "dispatch_audit.pipeline.replay.durations",
+    "dispatch_audit.pipeline.packing",
     "dispatch_audit.pipeline.assignment",
     "dispatch_audit.pipeline.assignment.selectors",
     "dispatch_audit.pipeline.assignment.ranges",
@@ -171,6 +166,16 @@ def test_the_compiled_code_is_kept_by_all_sources_that_it_is_made_of() -> None:
     """Otherwise an old compilation would go on being used after a change."""
     kept = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources()}
     compiled = {m for m, found in IMPORTS.items() if "dispatch_audit.pipeline.replay.state.compiled" in found}
-    of_them = {i for m in compiled for i in IMPORTS[m] if i.startswith("dispatch_audit.pipeline.replay.")}
+    rooms = ("dispatch_audit.pipeline.replay.", "dispatch_audit.pipeline.packing.")
+    of_them = {i for m in compiled for i in IMPORTS[m] if i.startswith(rooms)}
 
     assert compiled | of_them <= kept, COMPILED_ROOMS
+
+
+def test_the_replay_knows_no_engine() -> None:
+    engines = ("pyspark", "dispatch_audit.pipeline.engine", "dispatch_audit.pipeline.plan")
+    of_core = [path for name, path in MODULES.items() if ".pipeline.replay." in name]
+    found = [path.name for path in of_core if any(f"from {engine}" in path.read_text("utf-8") for engine in engines)]
+
+    assert of_core
+    assert found == []

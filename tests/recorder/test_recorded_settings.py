@@ -16,7 +16,7 @@ from holder import Holder
 from recording_broker import RecordingBroker, complete_rows, recording_broker, rows_so_far, wait_for
 from test_recorded_broker import audited
 
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
+from dispatch_audit.pipeline.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import FormerConsumers
 
 pytestmark = pytest.mark.broker

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from recorded import RECORDINGS
 
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
+from dispatch_audit.pipeline.packing.pack import COLUMNS
 from dispatch_audit.pipeline.trace import open_traces
 from dispatch_audit.pipeline.trace.workers.file_part import FilePart
 from dispatch_audit.pipeline.trace.workers.shares import shares_of

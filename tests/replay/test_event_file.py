@@ -11,12 +11,12 @@ from samples import SAMPLES
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import DispatchAuditError
-from dispatch_audit.pipeline.replay import event_file as module
-from dispatch_audit.pipeline.replay.event_file import event_file, events_of
-from dispatch_audit.pipeline.replay.packed_source import Reading
-from dispatch_audit.pipeline.replay.packing.narrow_events import encode_events
-from dispatch_audit.pipeline.replay.packing.staged_batches import decoded
-from dispatch_audit.pipeline.replay.place_on_spark import batches_of
+from dispatch_audit.pipeline.packing.narrow_events import encode_events
+from dispatch_audit.pipeline.plan import event_file as module
+from dispatch_audit.pipeline.plan.event_file import event_file, events_of
+from dispatch_audit.pipeline.plan.packed_source import Reading
+from dispatch_audit.pipeline.plan.place_on_spark import batches_of
+from dispatch_audit.pipeline.plan.staged_batches import decoded
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.trace import open_traces
 

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from dispatch_audit.pipeline.replay.packed_source import Reading
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
+from dispatch_audit.pipeline.plan.packed_source import Reading
 from dispatch_audit.pipeline.settings import load_settings
 
 

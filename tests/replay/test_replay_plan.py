@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Batches
+from dispatch_audit.pipeline.packing.packed_batch import Group
+from dispatch_audit.pipeline.plan.pack_on_spark import Packing, packed_publishes, packed_rows
+from dispatch_audit.pipeline.plan.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
+from dispatch_audit.pipeline.plan.replay_on_spark import replayed
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.pack_on_spark import Packing, packed_publishes, packed_rows
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
-from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.workers.tasks import in_tasks
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from trace_rows import ACK, PUBLISH
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
-from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind, staged, staged_payload
+from dispatch_audit.pipeline.packing.distinct_keys import DistinctKeys
+from dispatch_audit.pipeline.packing.pack import pack
+from dispatch_audit.pipeline.plan.staged_batches import StagedKind, staged, staged_payload
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
 from dispatch_audit.pipeline.tables.rows import TableRows, held_rows
 from dispatch_audit.pipeline.tables.table_schema import Column, TableSchema

@@ -13,7 +13,7 @@ from simulated import SETTINGS, S, audited
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.explain.trace_rows import subscription_rows
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import setup_for
 from dispatch_audit.pipeline.simulate.traffic import opened

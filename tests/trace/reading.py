@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows, rows_with_texts
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, StagedKind
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.plan.pack_on_spark import checked_rows, rows_with_texts
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA, StagedKind
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows

@@ -28,7 +28,7 @@ from trace_rows import FLOW, JOIN, TOPIC
 
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
+from dispatch_audit.pipeline.packing.pack import COLUMNS
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import Settings, load_settings
 from dispatch_audit.pipeline.trace import open_traces

@@ -21,17 +21,17 @@ from test_row_checks import PLAIN
 from trace_rows import ACK, FLOW, PUBLISH, REDELIVER, STATS, TOPIC, without
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.pack_on_spark import Packing, packed_rows
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged, rows_for
-from dispatch_audit.pipeline.replay.packing.staged_batches import (
+from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, merged, rows_for
+from dispatch_audit.pipeline.plan.pack_on_spark import Packing, packed_rows
+from dispatch_audit.pipeline.plan.place_on_spark import batches_of
+from dispatch_audit.pipeline.plan.staged_batches import (
     BATCH_COLUMNS,
     STAGED_SCHEMA,
     StagedKind,
     decoded,
     decoded_batches,
 )
-from dispatch_audit.pipeline.replay.place_on_spark import batches_of
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Log, Trace, open_traces
 from dispatch_audit.pipeline.trace.workers.tasks import in_tasks
 

@@ -12,8 +12,8 @@ from trace_rows import ACK, DISPATCH, DISPATCH_END, FLOW, LEAVE, STATS, TOPIC, R
 
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
+from dispatch_audit.pipeline.packing.pack import pack
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, merged
 
 _GROUPS = {TOPIC: {"ks": 0}}
 _PROFILE = profile_for("4.0.8", {})

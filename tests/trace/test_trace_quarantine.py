@@ -14,9 +14,9 @@ from reading import kept, read, set_aside, shares_in
 from trace_rows import ACK, FLOW, GAP, GAP_OF_ALL, GOOD_ROWS, PUBLISH, TOPIC
 
 from benchmarks.typed_rows import typed_rows
-from dispatch_audit.pipeline.replay.pack_on_spark import rows_with_texts
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.staged_texts import rows_in
+from dispatch_audit.pipeline.plan.pack_on_spark import rows_with_texts
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.plan.staged_texts import rows_in
 from dispatch_audit.pipeline.trace import open_traces
 from dispatch_audit.pipeline.trace.workers import shares
 from dispatch_audit.pipeline.trace.workers.tasks import in_tasks

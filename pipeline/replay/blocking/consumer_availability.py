@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, ran_us, run_while, set_point

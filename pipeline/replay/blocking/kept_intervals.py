@@ -6,8 +6,8 @@ from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.state.output import By
 
 

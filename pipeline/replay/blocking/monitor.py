@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable, note_reported
@@ -23,8 +25,6 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reports
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.unsettled import UnsettledStalls
 from dispatch_audit.pipeline.replay.blocking.stalls.watch import StallWatch
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, Thresholds, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_CONSUMER, SettingsInForce
 from dispatch_audit.pipeline.replay.state.memories import WAIT

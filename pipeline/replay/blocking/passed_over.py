@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import blocked_until_ts, unserved_us
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, position_of, ran_us, set_position

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.blocking.attribution import (
     Blocked,
     Interval,
@@ -25,8 +27,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
 )
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of

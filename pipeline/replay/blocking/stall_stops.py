@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import GIVES_UP, PASSES, STALLED
 from dispatch_audit.pipeline.replay.state.records import position_of

@@ -8,8 +8,8 @@ it. It does not count the times in which the owner is unavailable: the interval 
 
 from typing import Final
 
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import unavailable_us, unserved_us
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, ran_us, run_while, set_point, set_position

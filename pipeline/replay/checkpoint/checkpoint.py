@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import KINDS, RECORDS, CheckpointKind
 from dispatch_audit.pipeline.errors import StateError
+from dispatch_audit.pipeline.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

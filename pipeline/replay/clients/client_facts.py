@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.clients.connections import (
     different_policies,
@@ -17,7 +18,6 @@ from dispatch_audit.pipeline.replay.clients.connections import (
     refused_joins,
     uneven_shares,
 )
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import UNSURE, Mark

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.packing.producer_summary import MixedBatch, Producers
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.membership.history import Stay
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Producers
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings, of_rule, position
 

@@ -7,6 +7,8 @@ contain the position of the broker itself and correct the reconstructed one.
 """
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK, SENT_OFTEN, SENT_OFTEN_MIN
+from dispatch_audit.pipeline.packing.events import Code
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released, mark_delete_is_guessed
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     free_entry,
@@ -25,8 +27,6 @@ from dispatch_audit.pipeline.replay.dispatcher.flow_control import (
     note_capacity,
 )
 from dispatch_audit.pipeline.replay.durations import READ_US, SKIP_US
-from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import RELEASED, By, Output

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import count_never_sent, free_slot, is_kept_for_a_read
 from dispatch_audit.pipeline.replay.durations import SLOWEST_READ_US
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index import drop, empty_table, put_all
 from dispatch_audit.pipeline.replay.state.kinds import CONSUMER, ENTRY, HASH, LEDGER

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     READ_BATCH,
     UNACKED_PER_CONSUMER,

@@ -12,6 +12,8 @@ import numpy as np
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.dispatcher import join_leave_reset
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import mark_delete_may_move
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need
@@ -19,8 +21,6 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays, remap
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.row_replay import RowReplay
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, LIMIT
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, By

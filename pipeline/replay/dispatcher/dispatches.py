@@ -1,6 +1,8 @@
 """Applies dispatches: the rules are checked first, and then the entry is pending at its receiver."""
 
 from dispatch_audit.pipeline.contract.rules import ABORTED_ACKNOWLEDGEMENT, ACKNOWLEDGED_BEFORE_RESET
+from dispatch_audit.pipeline.packing.events import Code
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     expect_end,
@@ -15,8 +17,6 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import add_pend
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import hash_served
-from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner, is_first_delivery
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
 from dispatch_audit.pipeline.replay.rules.limits import judge_limit_of_consumer, judge_limit_of_subscription

@@ -5,8 +5,8 @@ Source: contract 4.14.
 
 from typing import Final
 
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import By, Output
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN

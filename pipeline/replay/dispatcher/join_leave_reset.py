@@ -4,6 +4,7 @@
 looking ahead (`timeline`).
 """
 
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
 from dispatch_audit.pipeline.replay.blocking.passed_over import note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
@@ -24,7 +25,6 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import (
     stop_waiting,
 )
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, CONSUMER_WAIT, LIMIT, WAIT, LimitsSeen

@@ -5,6 +5,8 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 """
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
+from dispatch_audit.pipeline.packing.events import Code
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_released
 from dispatch_audit.pipeline.replay.blocking.stall_stops import stop_for_a_stall
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
@@ -16,8 +18,6 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waitin
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity, unblock
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
-from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.limits import note_full
 from dispatch_audit.pipeline.replay.state.compiled import compiled

@@ -11,14 +11,14 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.entry_point import EntryPoint
+from dispatch_audit.pipeline.packing.events import Events
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import Sent
 from dispatch_audit.pipeline.replay.dispatcher import kernel
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit, disregard, take_limits
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import take_switch
-from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rules.findings import FindingCollector
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DELAYED_DELIVERY
 from dispatch_audit.pipeline.replay.state.index import ConsumerIndex

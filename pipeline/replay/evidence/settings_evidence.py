@@ -22,11 +22,12 @@ from typing import Final, NamedTuple
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.rules.findings import Alibi, Mask
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     DELAYED_DELIVERY,
@@ -34,7 +35,6 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_SUBSCRIPTION,
     Setting,
     SettingsInForce,
-    SettingsRow,
 )
 from dispatch_audit.pipeline.replay.state.records import Records
 

@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.durations import CLOCK_BACK_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.state.records import Ints
 
 # A distance is too short after a snapshot of a change, and too long over a silence: the third longest of so many is the

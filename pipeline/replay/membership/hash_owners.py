@@ -13,13 +13,13 @@ from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRa
 from dispatch_audit.pipeline.assignment.resolve import Resolved
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.packing.events import Events
+from dispatch_audit.pipeline.packing.hashes import hashes_of
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.history import EpochHistory, OpenedEpoch, PlacedEpoch
-from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, observations
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import view_of

@@ -12,8 +12,8 @@ from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.assignment.shares import HashShares
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.packing.snapshot import ConsumerSnapshot, Snapshot
 
 
 @checkpointed("opened_epoch")

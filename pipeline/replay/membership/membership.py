@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from dispatch_audit.pipeline.assignment.join_orders import Burst
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.packing.packed_batch import Merged
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.membership.history import RefusedJoins, Stay, unseen_join
 from dispatch_audit.pipeline.replay.membership.steps import PlannedSteps
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import locate_changes, observations
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows, OneSidedRecording

@@ -12,19 +12,19 @@ from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LATE_US
-from dispatch_audit.pipeline.replay.membership.history import OpenedEpoch, unseen_join
-from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import (
+from dispatch_audit.pipeline.packing.events import Events
+from dispatch_audit.pipeline.packing.gap import Gap
+from dispatch_audit.pipeline.packing.membership_rows import (
     CLOSED_BY_BROKER,
     NEVER,
     RESTARTS,
     MembershipEvent,
     TracePoint,
 )
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
+from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LATE_US
+from dispatch_audit.pipeline.replay.membership.history import OpenedEpoch, unseen_join
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import Side
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows

@@ -12,15 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
-from dispatch_audit.pipeline.replay.packing.gap import OF_TOPIC, apart
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, RESTARTS, MembershipEvent
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, of_each_topic
-from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published
-from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.packing.events import DTYPES, Code, Events
+from dispatch_audit.pipeline.packing.gap import OF_TOPIC, apart
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, RESTARTS, MembershipEvent
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, of_each_topic
+from dispatch_audit.pipeline.packing.producer_summary import NOTHING, MixedBatch, Published
+from dispatch_audit.pipeline.packing.rows_aside import RecorderRow, SettingsRow
+from dispatch_audit.pipeline.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, TRANSFER_ROWS, Recorders, Term
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
-from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
 
 _Row = TypeVar("_Row", MembershipEvent, StatsRow, SettingsRow, MixedBatch)
 

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.packing.events import Code
+from dispatch_audit.pipeline.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.packing.narrow_events import NarrowEvents
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Apart, Recorders, Term
 from dispatch_audit.pipeline.utc import moment
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.packing.membership_rows import NEVER
 
 _Column: TypeAlias = Sequence[Any] | NDArray[Any]
 _Columns: TypeAlias = Mapping[str, _Column]

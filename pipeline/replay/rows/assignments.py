@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges
 from dispatch_audit.pipeline.replay.verdicts.finding import Columns

@@ -10,8 +10,8 @@ from itertools import chain
 
 import numpy as np
 
+from dispatch_audit.pipeline.packing.producer_summary import Producers
 from dispatch_audit.pipeline.plural import entries
-from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen, plain
 from dispatch_audit.pipeline.replay.state.state import positions_at_joins

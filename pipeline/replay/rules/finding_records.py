@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.packing.events import Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import FINDINGS, NOTHING_KNOWN, Output
 from dispatch_audit.pipeline.replay.state.records import position_of

@@ -17,9 +17,9 @@ import numpy as np
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Estimate, Reconstruction
 from dispatch_audit.pipeline.replay.state.index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.records import NOBODY

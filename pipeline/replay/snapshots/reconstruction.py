@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.blocking.attribution import are_after, are_before
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 from dispatch_audit.pipeline.replay.state.values import TRACKED, Mark, Reset

@@ -10,15 +10,15 @@ from typing import Final
 from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.contract.rules import NAME_OF
 
-COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state")
-"""Rooms of the replay that compiled functions call or take constants from (tests/layout/test_imports.py)."""
+COMPILED_ROOMS: Final = ("packing", "replay/blocking", "replay/dispatcher", "replay/rules", "replay/state")
+"""Rooms of the pipeline that compiled functions call or take constants from (tests/layout/test_imports.py)."""
 
 
 def sources() -> list[Path]:
     """The source files of `COMPILED_ROOMS`, and the durations."""
-    rooms = Path(__file__).parents[1]
+    rooms = Path(__file__).parents[2]
     of_rooms = [path for room in COMPILED_ROOMS for path in (rooms / room).rglob("*.py")]
-    return sorted([*of_rooms, rooms / "durations.py"])
+    return sorted([*of_rooms, rooms / "replay" / "durations.py"])
 
 
 compiled: Final = Compiler(sources(), repr(dict(NAME_OF)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
-from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
+from dispatch_audit.pipeline.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, named_record, plain
 

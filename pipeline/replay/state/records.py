@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed_record
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 
 Ints = NDArray[np.int64]

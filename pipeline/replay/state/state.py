@@ -18,8 +18,8 @@ from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rule import Counted
-from dispatch_audit.pipeline.replay.packing.events import Events
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.packing.events import Events
+from dispatch_audit.pipeline.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index import Slots, empty_table, find
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER, ENTRY, HASH, LEDGER

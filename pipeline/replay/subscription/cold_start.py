@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer, RangesOfOne, report_agrees
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.events import Code, Events
+from dispatch_audit.pipeline.packing.gap import Gap
+from dispatch_audit.pipeline.packing.membership_rows import BEFORE_ROWS, TracePoint
+from dispatch_audit.pipeline.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
-from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 
 # Rows that concern no entry, and that the replay needs from the first one on.
 _MEMBERSHIP = np.arange(Code.JOIN_START, Code.RESET_END + 1)

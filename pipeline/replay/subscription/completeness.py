@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Code, among
-from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
+from dispatch_audit.pipeline.packing.events import Code, among
+from dispatch_audit.pipeline.packing.packed_batch import Merged
 
 _PUBLISHES = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
 _STARTS = among(Code.DISPATCH_START)

@@ -15,8 +15,8 @@ from dispatch_audit.pipeline.assignment import Epoch
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import Ints
 
 

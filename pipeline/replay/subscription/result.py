@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.membership.membership import Membership
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen

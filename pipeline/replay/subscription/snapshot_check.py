@@ -9,11 +9,11 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesByConsumer
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import Bracketed, Comparison, ImpossibleCounters, Moment
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
 from dispatch_audit.pipeline.replay.state.state import common_of

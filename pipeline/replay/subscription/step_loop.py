@@ -7,6 +7,12 @@ from typing import Final, Protocol
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.events import Code, Events, among
+from dispatch_audit.pipeline.packing.gap import Gap
+from dispatch_audit.pipeline.packing.hashes import rows_of_sample
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.packing.repeated_rows import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import short_until_us
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.config import ReplayConfig
@@ -20,12 +26,6 @@ from dispatch_audit.pipeline.replay.evidence.settings_evidence import (
 )
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.membership import Membership
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
-from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.hashes import rows_of_sample
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.packing.repeated_rows import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints

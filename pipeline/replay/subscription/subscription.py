@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.gap import Gap
+from dispatch_audit.pipeline.packing.membership_rows import BEFORE_ROWS, NEVER, TracePoint
+from dispatch_audit.pipeline.packing.packed_batch import Merged
+from dispatch_audit.pipeline.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
-from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.rules.findings import standing
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.state.state import outstanding

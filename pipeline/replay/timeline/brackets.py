@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import (
+from dispatch_audit.pipeline.packing.membership_rows import (
     BEFORE_ROWS,
     CLOSED_BY_BROKER,
     MembershipEvent,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.observed import Observed, SeenDispatches, Sent
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.events import Code, Column, Events, among
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import Ints
 
 Bounds: TypeAlias = tuple[int, int]

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, concatenated, no_events
-from dispatch_audit.pipeline.replay.packing.membership_rows import BEFORE_ROWS, TracePoint
+from dispatch_audit.pipeline.packing.events import Code, Column, Events, concatenated, no_events
+from dispatch_audit.pipeline.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
 

@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Brackets
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import NOT_SAID, ConsumerSnapshot, Snapshot
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.snapshot import NOT_SAID, ConsumerSnapshot, Snapshot
 
 
 @checkpointed("view")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
+from dispatch_audit.pipeline.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.index import sums_of_pairs
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.state.state import State

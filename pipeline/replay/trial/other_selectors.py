@@ -17,10 +17,10 @@ import numpy as np
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS, Selector, make_selector
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, Profile, SettingValue, profile_for, profiles
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.packing.events import Code
+from dispatch_audit.pipeline.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import ReportedAssignment
-from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.udfs.sticky_key_hash import Int64Array, hash_range, sticky_from_murmur, sticky_hashes

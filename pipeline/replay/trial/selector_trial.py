@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.rules import OWNERSHIP
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.packing.packed_batch import Merged
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction, ReportedAssignment
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 from dispatch_audit.pipeline.replay.state.records import chosen
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

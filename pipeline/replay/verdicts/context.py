@@ -12,16 +12,16 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.known_bugs import remedy as remedy_of
 from dispatch_audit.pipeline.contract.rule import Contrast
 from dispatch_audit.pipeline.contract.rules import MISROUTED, RULES, RuleName
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import (
+from dispatch_audit.pipeline.packing.membership_rows import (
     CLOSED_BY_BROKER,
     RESTARTS,
     MembershipEvent,
     TracePoint,
 )
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode, KernelFinding

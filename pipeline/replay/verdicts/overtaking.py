@@ -7,8 +7,8 @@ E2, E5, E6) are applied before (`replay.rules.alibis`).
 from collections.abc import Mapping
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.output import KernelFinding
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.values import Mark

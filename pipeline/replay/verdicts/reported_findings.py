@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import ImpossibleCounter, Mismatch
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES

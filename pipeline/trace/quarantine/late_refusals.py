@@ -17,7 +17,7 @@ def late_refusals(rows: DataFrame, refused: DataFrame) -> DataFrame:
 
     Args:
         rows: good rows with the seqs of refused ones, as
-            `dispatch_audit.pipeline.replay.staged_texts.rows_in` returns them.
+            `dispatch_audit.pipeline.plan.staged_texts.rows_in` returns them.
         refused: topic, subscription, broker, seq, reason and detail; broker null stands for rows of any broker.
 
     Returns:

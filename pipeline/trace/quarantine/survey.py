@@ -97,7 +97,7 @@ class Survey:
 
 
 Refused = Callable[[], DataFrame]
-"""Returns refused rows of a trace, as `dispatch_audit.pipeline.replay.staged_texts.rows_in` does.
+"""Returns refused rows of a trace, as `dispatch_audit.pipeline.plan.staged_texts.rows_in` does.
 
 Among them are the first one and all at which a log ends too early.
 """

@@ -17,6 +17,7 @@ from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, chunks_of,
 from dispatch_audit.pipeline.assignment.selectors.factory import make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import StateError
+from dispatch_audit.pipeline.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
     GroupState,
@@ -26,7 +27,6 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     write_checkpoint,
 )
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership

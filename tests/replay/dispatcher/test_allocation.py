@@ -8,10 +8,10 @@ from local_replay import HIGHEST, LOW, Log, replayed
 
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
 from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.packing.events import DTYPES, Code, Events
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds, limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.records import Ints

@@ -7,9 +7,9 @@ import pytest
 from local_replay import AUTO_SPLIT, GROUP, HIGH, LOW, SKEW_US, Log, chunks_of
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.packing.packed_batch import merged
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.entry import transitions
-from dispatch_audit.pipeline.replay.packing.packed_batch import merged
 from dispatch_audit.pipeline.replay.state.values import UNSURE, Mark
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 

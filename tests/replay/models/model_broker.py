@@ -15,7 +15,7 @@ from model_dispatcher import ModelDispatcher
 from model_state import Bug, Consumer, ModelState
 
 from dispatch_audit.pipeline.errors import AssignmentError
-from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
+from dispatch_audit.pipeline.packing.membership_rows import CLOSED_BY_BROKER
 
 LEDGER: Final = 1
 

@@ -21,7 +21,7 @@ from model_broker import Bracket, ModelBroker
 from model_state import Bug, Consumer
 from recording_epochs import Judged, State, claims_of, judged
 
-from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused
+from dispatch_audit.pipeline.packing.repeated_rows import Refused
 
 Selector = Literal["auto_split", "consistent_hashing", "exclusive"]
 Snapshots = Literal["after each change", "some", "never"]

@@ -7,8 +7,8 @@ from local_replay import SKEW_US, TOPIC, Columns, Log, batches
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.pack import pack
+from dispatch_audit.pipeline.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.packing.pack import pack
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 

@@ -43,8 +43,8 @@ from oracle import membership_changes, oracle_rows
 from recorded import RECORDINGS
 from recorded_batches import joined, recorded_batches
 
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 
 Present = tuple[frozenset[int], frozenset[int]]
 """Who has joined so far, and who of them is still there."""

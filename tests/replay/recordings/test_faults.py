@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from local_replay import Columns, Finding, Replay, recorded_logs, replayed_logs, replayed_recording
 
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 
 # Each fault replays a recording several times.
 pytestmark = pytest.mark.recordings

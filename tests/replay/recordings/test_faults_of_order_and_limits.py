@@ -11,8 +11,8 @@ from typing import TypeVar
 import pytest
 from local_replay import Columns, Replay, recorded_logs, replayed_logs, replayed_recording
 
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 # Each replays a recording several times.

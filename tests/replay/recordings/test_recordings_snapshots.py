@@ -15,7 +15,7 @@ from local_replay import Columns, Excess, Replay, recorded_logs, replayed_record
 from recorded import ALL, of_each
 
 from dispatch_audit.pipeline.contract.known_bugs import known_bugs
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.packed_batch import Group
 
 
 class Recording(NamedTuple):

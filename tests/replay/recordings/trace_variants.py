@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple
 from local_replay import SKEW_US, Columns, Replay, recorded_logs, replayed_logs, replayed_recording
 from recorded import RECORDINGS
 
-from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.packing.membership_rows import CLOSED_BY_BROKER
+from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 from dispatch_audit.pipeline.replay.verdicts.reported_findings import counter_findings, mismatch_findings
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings

@@ -7,9 +7,9 @@ import pytest
 from local_replay import SKEW_US, Log, replayed
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import Contradiction, SettingsEvidence
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.reported_findings import settings_findings

@@ -2,11 +2,11 @@
 
 import json
 
+from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
 from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     SettingsInForce,
-    SettingsRow,
     settings_at_start,
 )
 

@@ -7,6 +7,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     add_entry,
     note_position,
@@ -18,7 +19,6 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import shows_cu
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import rewind
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import EntryPosition, set_position
 from dispatch_audit.pipeline.replay.state.state import State, entry_at, new_state
 from dispatch_audit.pipeline.replay.state.values import Mark

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 
 SECOND_US = 1_000_000
 FROM_US, TO_US = 0, 10**12

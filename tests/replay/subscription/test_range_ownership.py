@@ -11,8 +11,8 @@ from known_changes import join, leave, reset
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf
 from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges, RangeOwnership
 
 KINDS: Sequence[SelectorKind] = ("consistent_hashing", "auto_split")

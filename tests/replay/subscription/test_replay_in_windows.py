@@ -14,8 +14,8 @@ from test_cutting import Operation, operations, rows_of
 from windowed_replay import folded, tables_of_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds
 from dispatch_audit.pipeline.replay.subscription.result import Watermark, reported_since
 

@@ -3,7 +3,7 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, SKEW_US, Log, Replay, replayed
 
-from dispatch_audit.pipeline.replay.packing.repeated_rows import (
+from dispatch_audit.pipeline.packing.repeated_rows import (
     DUPLICATE_SEQ,
     IMPOSSIBLE_TRANSITION,
     REPEATED_ROW,

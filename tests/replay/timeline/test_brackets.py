@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.packing.membership_rows import ChangeKind, MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Brackets, Side
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 

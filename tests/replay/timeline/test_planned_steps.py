@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from dispatch_audit.pipeline.packing.events import Code, no_events
+from dispatch_audit.pipeline.packing.membership_rows import NEVER, TracePoint
+from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
 from dispatch_audit.pipeline.replay.membership import steps
 from dispatch_audit.pipeline.replay.membership.steps import PlannedSteps
-from dispatch_audit.pipeline.replay.packing.events import Code, no_events
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 

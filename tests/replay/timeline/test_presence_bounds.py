@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dispatch_audit.pipeline.replay.packing.events import Code, no_events
-from dispatch_audit.pipeline.replay.packing.membership_rows import (
+from dispatch_audit.pipeline.packing.events import Code, no_events
+from dispatch_audit.pipeline.packing.membership_rows import (
     CLOSED_BY_BROKER,
     ChangeKind,
     MembershipEvent,

@@ -12,7 +12,7 @@ from local_replay import LOW, Columns, Log, batches, recorded_tables, tables_of
 from numpy.typing import NDArray
 from recorded import of_each
 
-from dispatch_audit.pipeline.replay.packing.producer_summary import (
+from dispatch_audit.pipeline.packing.producer_summary import (
     Producers,
     Published,
     published_parts,

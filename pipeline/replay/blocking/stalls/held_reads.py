@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from dispatch_audit.pipeline.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before, held_by, in_order, most_waited_for
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
 from dispatch_audit.pipeline.replay.blocking.passed_over import are_found, unserved_since_drained
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import may_be_skipped, reported_as_read, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Mask, Situation
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US, SNAPSHOT_LAG_US
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints, record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of

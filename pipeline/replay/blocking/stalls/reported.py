@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_after, are_before
 from dispatch_audit.pipeline.replay.durations import READ_US, SNAPSHOT_LAG_US, SNAPSHOT_LATE_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
-from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Position, Snapshot
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 from dispatch_audit.pipeline.replay.state.values import OVERDUE, Mark

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_after, are_before, waiters
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import (
@@ -20,7 +21,6 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import (
     reported_as_read,
     shown_as_read,
 )
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.output import By

@@ -4,13 +4,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from dispatch_audit.pipeline.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, largest, oldest, oldest_held
 from dispatch_audit.pipeline.replay.blocking.attribution import held_by as slots_held_by
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import doubt, is_unknown, rests_on
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import cause_of
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import symptom
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import common_of
 from dispatch_audit.pipeline.replay.state.values import Cause

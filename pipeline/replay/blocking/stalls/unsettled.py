@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.rates.dispatch_pace import DispatchPace
@@ -15,7 +16,6 @@ from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import RecentDisp
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import JOINED, RATE
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import limited
 from dispatch_audit.pipeline.replay.durations import HORIZON_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.records import Ints
 

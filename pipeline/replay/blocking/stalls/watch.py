@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import LONG_AGO_US
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled
 from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 from dispatch_audit.pipeline.replay.state.values import Cause

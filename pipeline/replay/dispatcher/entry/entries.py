@@ -10,9 +10,9 @@ depend on one of them are dropped (TRACE_FORMAT, "Phases").
 
 from typing import Final
 
+from dispatch_audit.pipeline.packing.events import Code, Events
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import begin_hash, note_head_read
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.index import drop, find, put
 from dispatch_audit.pipeline.replay.state.kinds import ENTRY, HASH

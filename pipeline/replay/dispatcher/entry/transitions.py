@@ -26,12 +26,12 @@ How the states show in a slot:
     unsure        BEFORE_RESET, IN_TRANSACTION: no row says whether it waits
 """
 
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, note_read, note_unsent, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_episode, stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import By, Output
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, position_of, set_point, set_position

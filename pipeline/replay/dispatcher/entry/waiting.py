@@ -16,10 +16,10 @@ from typing import Final
 
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.entry_point import EntryPoint
+from dispatch_audit.pipeline.packing.events import NEVER_DUE
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.passed_over import report_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
-from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.output import EPISODES, NEW_EPISODE, By, Output

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from dispatch_audit.pipeline.contract.known_bugs import titles
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.signs.broker_signs import Hang
 from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN

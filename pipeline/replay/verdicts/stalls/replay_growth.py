@@ -6,9 +6,9 @@ Without a look-ahead limit the broker reads on for the other consumers and puts 
 from collections.abc import Sequence
 from typing import Final
 
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
 from dispatch_audit.pipeline.replay.verdicts.alibis import doubt_of
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext

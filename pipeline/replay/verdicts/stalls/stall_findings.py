@@ -14,11 +14,11 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import BUGS_OF, NO_READ_PENDING
 from dispatch_audit.pipeline.replay.durations import FAILED_READ_US
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES
 from dispatch_audit.pipeline.replay.state.values import Cause

@@ -1,7 +1,7 @@
 """The replay on Spark: one exchange, one sort, one grouped function.
 
-    rows of a trace -> mapInArrow(pack) -> staged packed batches (`dispatch_audit.pipeline.replay.pack_on_spark`)
-                    -> each to the groups that need it (`dispatch_audit.pipeline.replay.place_on_spark`)
+    rows of a trace -> mapInArrow(pack) -> staged packed batches (`dispatch_audit.pipeline.plan.pack_on_spark`)
+                    -> each to the groups that need it (`dispatch_audit.pipeline.plan.place_on_spark`)
                     -> exchange on the task -> sort of the packed batches by group
                     -> applyInArrow: replay of the groups of a task -> rows of all tables, as payloads
 
@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Batches
+from dispatch_audit.pipeline.packing.packed_batch import Group, PackedBatch, rows_for
+from dispatch_audit.pipeline.plan.place_on_spark import STATE_SEQ, Placed
+from dispatch_audit.pipeline.plan.staged_batches import decoded_batches
+from dispatch_audit.pipeline.plan.task_result import task_result
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
-from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
-from dispatch_audit.pipeline.replay.place_on_spark import STATE_SEQ, Placed
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.rows.task_result import task_result
 from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 

@@ -14,19 +14,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_positions
-from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
-from dispatch_audit.pipeline.replay.packing.gap import of_topics
-from dispatch_audit.pipeline.replay.packing.hashes import of_sample
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import narrow_parts
-from dispatch_audit.pipeline.replay.packing.packed_batch import Detail, PackedBatch
-from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, published_parts
-from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.settings.settings_in_force import COLUMNS as _OF_SETTINGS
-from dispatch_audit.pipeline.replay.settings.settings_in_force import settings_rows
-from dispatch_audit.pipeline.replay.signs.broker_signs import COLUMNS as _OF_RECORDER
-from dispatch_audit.pipeline.replay.signs.broker_signs import recorder_rows
+from dispatch_audit.pipeline.packing.encode import encoded_events, with_positions
+from dispatch_audit.pipeline.packing.events import Code, Column, Events, among
+from dispatch_audit.pipeline.packing.gap import of_topics
+from dispatch_audit.pipeline.packing.hashes import of_sample
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.narrow_events import narrow_parts
+from dispatch_audit.pipeline.packing.packed_batch import Detail, PackedBatch
+from dispatch_audit.pipeline.packing.producer_summary import NOTHING, published_parts
+from dispatch_audit.pipeline.packing.rows_aside import RECORDER_COLUMNS as _OF_RECORDER
+from dispatch_audit.pipeline.packing.rows_aside import SETTINGS_COLUMNS as _OF_SETTINGS
+from dispatch_audit.pipeline.packing.rows_aside import recorder_rows, settings_rows
+from dispatch_audit.pipeline.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
 from dispatch_audit.udfs.hash_sample import EVERY_HASH, HashSample
 

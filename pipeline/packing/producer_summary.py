@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Column
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER
+from dispatch_audit.pipeline.packing.events import Column
+from dispatch_audit.pipeline.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.trace.arrow_columns import integers, numbered, places
 
 # Mixed batches that are shown; their number is counted.

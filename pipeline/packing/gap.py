@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
-from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
-from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused, repeated_row
+from dispatch_audit.pipeline.packing.events import Code, Events, among
+from dispatch_audit.pipeline.packing.narrow_events import NarrowEvents
+from dispatch_audit.pipeline.packing.repeated_rows import Refused, repeated_row
 
 # Bits of `Events.word`.
 _MEMBERS_LOST: Final = 1

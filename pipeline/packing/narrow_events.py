@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.packing.events import DTYPES, Column, Events, row_numbers
+from dispatch_audit.pipeline.packing.events import DTYPES, Column, Events, row_numbers
 
 _WIDTHS: Final = (0, 1, 2, 4, 8)
 _WIDTH_OF_BYTES: Final = (0, 1, 2, 4, 4, 8, 8, 8, 8)

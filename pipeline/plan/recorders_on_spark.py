@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
+from dispatch_audit.pipeline.plan.staged_batches import decoded_batches
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import Stretch, recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import Apart, Recorders, Term
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from dispatch_audit.pipeline.replay.packing import distinct_keys
-from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys, keys_by_id
+from dispatch_audit.pipeline.packing import distinct_keys
+from dispatch_audit.pipeline.packing.distinct_keys import DistinctKeys, keys_by_id
 from dispatch_audit.udfs.sticky_key_hash import key_ids
 
 KEYS = [b"a", b"", b"\xff", b"a", None]

@@ -6,10 +6,10 @@ import pytest
 from local_replay import HIGH, LOW, TOPIC, Log, batches, packed
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import rows_for
+from dispatch_audit.pipeline.packing.events import Code, Events
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.pack import pack
+from dispatch_audit.pipeline.packing.packed_batch import rows_for
 from dispatch_audit.udfs.sticky_key_hash import NONE_KEY, hash_keys
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
-from dispatch_audit.pipeline.replay.packing.membership_rows import ChangeKind, MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
-from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
+from dispatch_audit.pipeline.packing.events import Code, Column, Events
+from dispatch_audit.pipeline.packing.membership_rows import ChangeKind, MembershipEvent
+from dispatch_audit.pipeline.packing.narrow_events import NarrowEvents
+from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
+from dispatch_audit.pipeline.packing.snapshot import StatsRow
 
 # By time first, so that the lowest content is the earliest.
 _BY_TIME: Final = ("ts_us", *(name for name in Events._fields if name not in ("ts_us", "seq")))

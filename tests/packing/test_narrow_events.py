@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import Log, packed, same_rows
 
-from dispatch_audit.pipeline.replay.packing.events import DTYPES, Events, concatenated
-from dispatch_audit.pipeline.replay.packing.narrow_events import (
+from dispatch_audit.pipeline.packing.events import DTYPES, Events, concatenated
+from dispatch_audit.pipeline.packing.narrow_events import (
     NarrowEvents,
     decode_events,
     encode_events,

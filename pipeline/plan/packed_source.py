@@ -10,11 +10,11 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.engine.releases.batch_sizes import limit_batches
 from dispatch_audit.pipeline.engine.task_number import task_number
-from dispatch_audit.pipeline.replay.pack_on_spark import Packing, packed_publishes, packed_rows
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, StagedKind
-from dispatch_audit.pipeline.replay.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
-from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
+from dispatch_audit.pipeline.packing.packed_batch import Group
+from dispatch_audit.pipeline.plan.pack_on_spark import Packing, packed_publishes, packed_rows
+from dispatch_audit.pipeline.plan.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
+from dispatch_audit.pipeline.plan.recorders_on_spark import recorders_in
+from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA, StagedKind
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Manifest, Trace
 from dispatch_audit.pipeline.trace.chosen_rows import ChosenRows, sample_of

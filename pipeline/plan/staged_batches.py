@@ -13,14 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
-from dispatch_audit.pipeline.replay.event_file import Put, as_they_are, events_of
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Published, SentByProducer
-from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
-from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.narrow_events import decode_events, encode_events
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.packing.producer_summary import MixedBatch, Published, SentByProducer
+from dispatch_audit.pipeline.packing.rows_aside import RecorderRow, SettingsRow
+from dispatch_audit.pipeline.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.plan.event_file import Put, as_they_are, events_of
 
 BATCH_SCHEMA: Final = (
     "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, events BINARY, details STRING"
@@ -40,7 +39,7 @@ class StagedKind(IntEnum):
 
     PACKED = 0
     COUNTS = 1  # of the rows that a task read (`dispatch_audit.pipeline.trace.quarantine.row_counts`)
-    KEYS = 2  # different keys (`dispatch_audit.pipeline.replay.packing.distinct_keys`)
+    KEYS = 2  # different keys (`dispatch_audit.pipeline.packing.distinct_keys`)
     TEXTS = 3  # rows with their texts, with the part of the file that they are in
     LINES = 4  # how many lines a part of a file has
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind
+from dispatch_audit.pipeline.plan.staged_batches import StagedKind
 from dispatch_audit.pipeline.spark_errors import plain_path
 
 _ROWS: Final = (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dispatch_audit.pipeline.replay.packing.snapshot import (
+from dispatch_audit.pipeline.packing.snapshot import (
     NOT_SAID,
     Snapshot,
     StatsRow,

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
-from dispatch_audit.pipeline.replay.packing.packed_batch import ANY_TOPIC, Group
-from dispatch_audit.pipeline.replay.packing.staged_batches import (
+from dispatch_audit.pipeline.packing.packed_batch import ANY_TOPIC, Group
+from dispatch_audit.pipeline.plan.staged_batches import (
     BATCH_COLUMNS,
     BATCH_SCHEMA,
     StagedKind,

@@ -15,15 +15,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
-from dispatch_audit.pipeline.replay.packing.gap import Gap, apart, of_topics
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow, together
-from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
-from dispatch_audit.pipeline.replay.packing.repeated_rows import Refused, once, settings_once
-from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsRow
-from dispatch_audit.pipeline.replay.signs.broker_signs import RecorderRow
+from dispatch_audit.pipeline.packing.events import Code, Events
+from dispatch_audit.pipeline.packing.gap import Gap, apart, of_topics
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.narrow_events import NarrowEvents, narrow, together
+from dispatch_audit.pipeline.packing.producer_summary import NOTHING, Published
+from dispatch_audit.pipeline.packing.repeated_rows import Refused, once, settings_once
+from dispatch_audit.pipeline.packing.rows_aside import RecorderRow, SettingsRow
+from dispatch_audit.pipeline.packing.snapshot import StatsRow
 
 ROWS_MIN: Final = 1 << 16
 """The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""

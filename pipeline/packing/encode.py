@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE, NO_MURMUR, Code, Events
-from dispatch_audit.pipeline.replay.packing.gap import note_gaps
-from dispatch_audit.pipeline.replay.packing.snapshot import Position, parsed_position
+from dispatch_audit.pipeline.packing.events import NEVER_DUE, NO_MURMUR, Code, Events
+from dispatch_audit.pipeline.packing.gap import note_gaps
+from dispatch_audit.pipeline.packing.snapshot import Position, parsed_position
 from dispatch_audit.pipeline.trace.arrow_columns import integers, places
 from dispatch_audit.udfs.sticky_key_hash import hash_keys, keyless_keys
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import HashRule, Profile
-from dispatch_audit.pipeline.replay.packing.events import NO_MURMUR, Code, Column, Events, among
+from dispatch_audit.pipeline.packing.events import NO_MURMUR, Code, Column, Events, among
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
 from dispatch_audit.udfs.hash_sample import HashSample
 from dispatch_audit.udfs.sticky_key_hash import Int64Array, hash_range, sticky_from_murmur

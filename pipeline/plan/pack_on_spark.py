@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from dispatch_audit.pipeline.arrow_stream import stream_of
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.event_file import Put, event_file
-from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, of_each_topic
-from dispatch_audit.pipeline.replay.packing.staged_batches import StagedKind, staged, staged_payload
+from dispatch_audit.pipeline.packing.distinct_keys import DistinctKeys
+from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, of_each_topic
+from dispatch_audit.pipeline.plan.event_file import Put, event_file
+from dispatch_audit.pipeline.plan.staged_batches import StagedKind, staged, staged_payload
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
 from dispatch_audit.pipeline.trace.checks.rows_with_texts import OF_ROW

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from local_replay import HIGH, LOW, Columns, Log, batches, packed, same_rows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.packing.events import concatenated
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events, narrow
-from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
-from dispatch_audit.pipeline.replay.packing.repeated_rows import REPEATED_ROW
-from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches, encoded
+from dispatch_audit.pipeline.packing.events import concatenated
+from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.packing.narrow_events import decode_events, encode_events, narrow
+from dispatch_audit.pipeline.packing.pack import pack
+from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, merged
+from dispatch_audit.pipeline.packing.repeated_rows import REPEATED_ROW
+from dispatch_audit.pipeline.plan.staged_batches import decoded_batches, encoded
 
 
 def _log() -> Log:
@@ -77,8 +77,8 @@ def test_chunks_cut_at_seqs_give_the_same_rows(
     shuffled = chance.sample(rows, len(rows))
     with pytest.MonkeyPatch.context() as patch:
         # A log of a hundred rows is cut as one of millions.
-        patch.setattr("dispatch_audit.pipeline.replay.packing.pack._SPAN_BITS_MIN", span_bits)
-        patch.setattr("dispatch_audit.pipeline.replay.packing.pack._BATCH_ROWS_MIN", 1)
+        patch.setattr("dispatch_audit.pipeline.packing.pack._SPAN_BITS_MIN", span_bits)
+        patch.setattr("dispatch_audit.pipeline.packing.pack._BATCH_ROWS_MIN", 1)
         chunks = _chunks(shuffled, *range(rows_per_batch, len(rows), rows_per_batch))
     parts = list(merged(chunks, rows_min))
     as_one, membership_as_one = packed(rows)
@@ -89,7 +89,7 @@ def test_chunks_cut_at_seqs_give_the_same_rows(
 def test_a_long_part_is_handed_on_in_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _rows_twice(_log().rows, 1, 5)
     (whole,) = merged(_chunks(rows))
-    monkeypatch.setattr("dispatch_audit.pipeline.replay.packing.packed_batch.ROWS_MAX", 7)
+    monkeypatch.setattr("dispatch_audit.pipeline.packing.packed_batch.ROWS_MAX", 7)
     parts = list(merged(_chunks(rows)))
     # A row of several positions is not divided.
     assert [part.events.part[0] for part in parts] == [0] * len(parts)
@@ -100,8 +100,8 @@ def test_a_long_part_is_handed_on_in_short_ones(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_batch_in_no_order_is_not_cut_to_single_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatch_audit.pipeline.replay.packing.pack._SPAN_BITS_MIN", 0)
-    monkeypatch.setattr("dispatch_audit.pipeline.replay.packing.pack._BATCH_ROWS_MIN", 10)
+    monkeypatch.setattr("dispatch_audit.pipeline.packing.pack._SPAN_BITS_MIN", 0)
+    monkeypatch.setattr("dispatch_audit.pipeline.packing.pack._BATCH_ROWS_MIN", 10)
     rows = _log().rows
     assert 1 < len(_chunks(rows)) <= len(rows) // 5
 
