@@ -15,8 +15,11 @@ from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import may_be_unwritable, note_reported
-from dispatch_audit.pipeline.replay.blocking.consumer_waits import blocked_consumer
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
+    blocked_consumer,
+    may_be_unwritable,
+    note_reported,
+)
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
 from dispatch_audit.pipeline.replay.blocking.passed_over import STARVED, OwnershipMoves
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined

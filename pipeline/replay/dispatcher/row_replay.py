@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.packing.events import Events
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
-from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import Sent
+from dispatch_audit.pipeline.replay.blocking.rates import Sent
 from dispatch_audit.pipeline.replay.dispatcher import kernel
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit, disregard, take_limits

@@ -21,7 +21,8 @@ from dispatch_audit.pipeline.replay.membership.history import RefusedJoins, Stay
 from dispatch_audit.pipeline.replay.membership.steps import PlannedSteps
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import locate_changes, observations
-from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows, OneSidedRecording
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
+from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
 from dispatch_audit.pipeline.replay.timeline.snapshot_views import View, view_of
@@ -121,6 +122,7 @@ class Membership:
             self._held.recorded_late,
         )
         burst = Burst([_change(bracket) for bracket in cluster], known, shown_after)
+        self.one_sided.note_changes(cluster, bounds)
         order, routings = self.owners.enter(burst, [bracket.row.seq for bracket in cluster], bounds)
         in_order = [bounds[number] for number in order]
         # The rows include the one that closes the last bracket.

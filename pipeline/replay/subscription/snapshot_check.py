@@ -17,12 +17,8 @@ from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
 from dispatch_audit.pipeline.replay.snapshots.comparison import Bracketed, Comparison, ImpossibleCounters, Moment
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import reconstruct
 from dispatch_audit.pipeline.replay.state.state import common_of
-from dispatch_audit.pipeline.replay.timeline.held_rows import OneSidedRecording
+from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 
-_ONE_SIDED = (
-    "the recorder wrote only one side of dispatches or acknowledgements, so the trace does not show which entries "
-    "were pending at that moment"
-)
 _NO_KEYS = "the trace has no key of a dispatch, so it does not show which hashes were held"
 _PASSED = (
     "an administrator had moved mark-delete, and no read since in which the broker releases what that passed is shown"
@@ -121,7 +117,7 @@ class SnapshotCheck:
         snapshot, before, after = seen[:3]
         sent = dispatcher.traffic
         keyless = _NO_KEYS if sent.unkeyed and sent.unkeyed == sent.dispatched else ""
-        vague = _ONE_SIDED if one_sided.of_traffic else _PASSED if before.rebuilt.passed else keyless
+        vague = one_sided.about(snapshot) or (_PASSED if before.rebuilt.passed else keyless)
         known = dispatcher.consumers.known_in(snapshot)
         self.comparison.compare(seen._replace(vague=vague), known)
         dispatcher.apply_snapshot(snapshot, at)

@@ -5,8 +5,6 @@ replaying a stretch of rows has a cost of its own, however few they are.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -15,31 +13,6 @@ from dispatch_audit.pipeline.packing.events import Code, Column, Events, concate
 from dispatch_audit.pipeline.packing.membership_rows import BEFORE_ROWS, TracePoint
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
-
-# Both sides of dispatches and of acknowledgements.
-_SIDES: Final = ((Code.DISPATCH_START, Code.DISPATCH_END), (Code.ACK_START, Code.ACK_END))
-_ALL: Final = frozenset(int(code) for sides in _SIDES for code in sides)
-
-
-@checkpointed("one_sided_recording")
-@dataclass(eq=False, slots=True)
-class OneSidedRecording:
-    """The sides of rows that a recorder does not write.
-
-    With both sides the trace shows for almost every entry whether it was pending when a snapshot was taken. With one
-    side, this is open for events within the recorder skew (TRACE_FORMAT, "Phases").
-    """
-
-    _seen: set[int] = field(default_factory=set)  # codes among those of the sides
-
-    def note_traffic(self, events: Events) -> None:
-        """Takes the next rows."""
-        self._seen.update(code for code in _ALL - self._seen if events.has(code))
-
-    @property
-    def of_traffic(self) -> bool:
-        """Whether only one side of dispatches, or of acknowledgements, is recorded, as far as the rows so far show."""
-        return any((start in self._seen) != (end in self._seen) for start, end in _SIDES)
 
 
 @checkpointed("held_rows")

@@ -8,8 +8,7 @@ import pytest
 from local_replay import LOW, NO_RATES, Log, replayed, reported, say, tables_of, two
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.rates.dispatch_pace import DispatchPace
-from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.rates import DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
 
 SECOND: Final = 1_000_000

@@ -11,8 +11,7 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.rates.dispatch_pace import DispatchPace
-from dispatch_audit.pipeline.replay.blocking.rates.rate_limits import RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.rates import DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import JOINED, RATE
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import limited
 from dispatch_audit.pipeline.replay.durations import HORIZON_US

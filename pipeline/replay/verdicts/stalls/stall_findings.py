@@ -28,8 +28,7 @@ from dispatch_audit.pipeline.replay.verdicts.filtered import doubt_of_filters, d
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict, JudgedFinding, RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import bugs_of, cut_off, hang_in, hung, spoken
 from dispatch_audit.pipeline.replay.verdicts.stalls.replay_growth import growths
-from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import Standstill, standstills
-from dispatch_audit.pipeline.replay.verdicts.stalls.wording import of_hash, of_subscription
+from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import Standstill, of_hash, of_subscription, standstills
 
 
 def stuck_findings(context: FindingContext) -> list[RuleFindings]:

@@ -1,9 +1,17 @@
-"""Standstills: waits of a subscription, or of one hash, in which the same entry is the oldest that could be sent."""
+"""Standstills, and what findings say of them.
 
-from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+A standstill is waits of a subscription, or of one hash, in which the same entry is the oldest that could be sent.
+"""
 
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.state.output import ENDINGS, By
+from dispatch_audit.pipeline.replay.state.records import NOBODY
+from dispatch_audit.pipeline.replay.verdicts.finding import Names, position
+from dispatch_audit.pipeline.utc import moment
 
 
 class Standstill(NamedTuple):
@@ -55,3 +63,98 @@ def standstills(waits: Iterable[tuple[Blocked, bool]]) -> list[Standstill]:
         Standstill(tuple(wait for wait, proven in parts if proven == any(proven for _, proven in parts)))
         for parts in found.values()
     ]
+
+
+class Told(NamedTuple):
+    """A standstill in words; `about` has further columns of the finding."""
+
+    what: str
+    against: str
+    evidence: Sequence[str]
+    detail: dict[str, object]
+    about: dict[str, Any]
+
+
+def of_hash(standstill: Standstill, names: Names) -> Told:
+    """A hash that was passed over."""
+    of, span = standstill.parts[-1], standstill.span
+    head, passed = position(*of.roots[0]), position(*of.detail["passed"])
+    owner, passed_by = names.spoken(of.consumer), names.spoken(of.detail["passed_by"])
+    seconds, is_open = standstill.idle_us / 1e6, span.ended_by == By.OPEN
+    until = "the end of the trace" if is_open else f"{moment(span.to_ts)} (seq {names.seq(span.to_seq)})"
+    waited = f"{entries(of.entries)} of hash {of.hash} waited, the first of them {head}"
+    if of.entries == 1:
+        waited = f"entry {head} of hash {of.hash} waited"
+    drained = f" (it had drained from {names.spoken(of.blocking)} before)" if of.blocking != NOBODY else ""
+    permits = f"{owner} had permits; " if passed_by != owner else ""
+    moves = [
+        f"seq {names.seq(move.at.seq)}: hash {of.hash} moves from {names.spoken(move.before)} to "
+        f"{names.spoken(move.after)}; pending: {entries(move.held)}"
+        for move in of.detail["moves"]
+    ]
+    return Told(
+        f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(span.from_ts)} until {until}",
+        f"no other consumer held an entry of the hash{drained} and {permits}{passed_by} was meanwhile sent the later "
+        f"entry {passed}",
+        [
+            *moves,
+            f"seq {names.seq(span.from_seq)}: from here on no other consumer holds the hash, and {head} waits",
+            f"{moment(of.detail['passed_ts'])}: {passed_by} is sent the later entry {passed}",
+        ],
+        {
+            "entries": of.entries,
+            "seconds": seconds,
+            "from_seq": names.own_seq(span.from_seq),
+            "ended_by": ENDINGS[span.ended_by],
+            "counted_as_draining": of.detail["registered"],
+        },
+        {"sticky_hash": of.hash, "consumer": of.consumer, "other_consumer": of.blocking},
+    )
+
+
+# The details of a stall that have a column or a sentence.
+_TOLD = ("rests_on", "unknown", "went_on")
+
+
+def of_subscription(standstill: Standstill, names: Names) -> Told:
+    """A time in which no consumer was sent anything."""
+    stall, span, parts = standstill.longest, standstill.span, standstill.parts
+    longest_us = stall.span.to_ts - stall.span.from_ts
+    what = f"no entry was sent to any consumer for {standstill.idle_us / 1e6:.3f} s"
+    evidence = [f"seq {names.seq(span.from_seq)}: no entry is sent from here on"]
+    if len(parts) == 1:
+        what += f" from {moment(span.from_ts)} on"
+    else:
+        sent = count(standstill.sent_meanwhile, "entry was", "entries were")
+        what += f", in {len(parts):,} parts of up to {longest_us / 1e6:.3f} s, from {moment(span.from_ts)} until "
+        what += f"{moment(span.to_ts)}, while {sent} sent in between"
+        sent = count(standstill.sent_meanwhile, "entry is", "entries are")
+        evidence.append(f"{sent} sent in between, at {count(len(parts) - 1, 'time')}")
+    until = "the end of the trace" if span.ended_by == By.OPEN else "here"
+    return Told(
+        what,
+        _could_be_sent(standstill),
+        [*evidence, f"seq {names.seq(span.to_seq)}: until {until}"],
+        {
+            **{name: value for name, value in stall.detail.items() if name not in _TOLD},
+            "entries": max(part.entries for part in parts),
+            "seconds": standstill.idle_us / 1e6,
+            "times": len(parts),
+            "longest_seconds": longest_us / 1e6,
+            "from_seq": names.own_seq(span.from_seq),
+            "sent_meanwhile": standstill.sent_meanwhile,
+        },
+        {"consumer": stall.blocking},
+    )
+
+
+def _could_be_sent(standstill: Standstill) -> str:
+    stall, several = standstill.longest, len(standstill.parts) > 1
+    root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
+    waited = entries(max(part.detail["could_be_sent"] for part in standstill.parts))
+    consumers = stall.detail["consumers"]
+    if not stall.kind.permits_known:
+        return f"{waited} waited{root} for {count(consumers, 'consumer')}"
+    most, always = ("up to ", " all the time") if several else ("", "")
+    ready = f"{stall.detail['with_permits']} of {count(consumers, 'consumer')} had permits"
+    return f"{most}{waited} could have been sent{always}{root} and {ready}"

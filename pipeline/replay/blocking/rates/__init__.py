@@ -1,1 +1,0 @@
-"""Limits of the dispatch rate: which pauses settings or the traffic explain."""
