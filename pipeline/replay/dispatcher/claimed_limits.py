@@ -14,9 +14,9 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
-from dispatch_audit.pipeline.replay.state.memories import CLAIM
+from dispatch_audit.pipeline.replay.state.memories import CLAIM, LIMIT
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, Output
-from dispatch_audit.pipeline.replay.state.records import record_of
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, State
 from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_DISREGARDED, CLAIM_STANDS, Cause
 
@@ -97,6 +97,19 @@ def disregard(state: State, out: Output) -> list[ContradictedLimit]:
     if out.stop[0] == CONTRADICTED:
         out.stop[0] = 0
     return found
+
+
+def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us: int) -> None:
+    """Notes that nothing from a read position on had been read, if the subscription was at its limit before.
+
+    The broker took the snapshot that reports the position at `since_us` or later.
+    """
+    seen = record_of(state.limits.common, LIMIT)
+    if read_position is None or not 0 < seen["full_since_ts"] < since_us:
+        return
+    before = seen["unread"].item()
+    if before[0] == UNKNOWN or read_position < before:
+        seen["unread"] = read_position
 
 
 def _unblock_all(state: State) -> None:

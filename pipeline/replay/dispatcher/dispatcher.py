@@ -17,10 +17,11 @@ from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.dispatcher import join_leave_reset
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import mark_delete_may_move
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need
-from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, look_at_reads
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays, remap
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.row_replay import RowReplay
+from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.state.kinds import COMMON, CONSUMER
 from dispatch_audit.pipeline.replay.state.memories import CLAIM, CONSUMER_LIMIT, LIMIT
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, By
@@ -193,6 +194,7 @@ class Dispatcher(RowReplay):
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
         state = self._state
         self.monitor.reported(state, snapshot, self.consumers.of)
+        look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
         common = record_of(state.common, COMMON)
         if snapshot.read_position is not None:
             common["reported_read"] = snapshot.read_position

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_CONSUMER, OF_SUBSCRIPTION, Output
-from dispatch_audit.pipeline.replay.state.records import set_point
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, set_point
 from dispatch_audit.pipeline.replay.state.state import Seen, SeenByLimits
 from dispatch_audit.pipeline.replay.state.values import CLAIM_CONTRADICTED, CLAIM_STANDS, Mark
 
@@ -82,7 +82,7 @@ def judge_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sen
     """Reports a dispatch of another read at the limit than the one that may be in flight (4.2 step 8, 4.14)."""
     common, full, limit = state.common, state.limits.common, state.common[0].subscription_max
     stands = full[0].full_since_ts > 0 and state.limits.claims[OF_SUBSCRIPTION].claim == CLAIM_STANDS
-    if not stands or common[0].read_batch_max <= 0 or not _published_after(state, slot, full[0].full_since_ts):
+    if not stands or common[0].read_batch_max <= 0 or not _was_unread(state, slot, sent):
         return
     # An entry that was published after a dispatch of that read belongs to another read.
     another = full[0].read_full_ts > 0 and _published_after(state, slot, full[0].read_full_ts)
@@ -102,6 +102,17 @@ def judge_limit_of_subscription(state: SeenByLimits, out: Output, slot: int, sen
     out.findings[row].vague = common[0].total_vague
     _weigh(state, out, OF_SUBSCRIPTION, sent, messages, full[0].passing == 0, common[0].unacked >= FAR * limit)
     full[0].passing = 1
+
+
+@compiled
+def _was_unread(state: Seen, slot: int, sent: Dispatch) -> bool:
+    """Whether the broker certainly had not read an entry when the subscription reached its limit."""
+    seen = state.limits.common
+    if state.entries[slot].marks & (Mark.SENT | Mark.RETURNED) != 0:
+        return False
+    if seen[0].unread.ledger != UNKNOWN and position_of(sent) >= position_of(seen[0].unread):
+        return True
+    return _published_after(state, slot, seen[0].full_since_ts)
 
 
 @compiled
@@ -139,3 +150,4 @@ def note_full(state: SeenByLimits, ts: int) -> None:
         seen[0].read_when_full = 0
         seen[0].read_full_ts = 0
         seen[0].passing = 0
+        seen[0].unread.ledger = UNKNOWN

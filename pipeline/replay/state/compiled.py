@@ -10,7 +10,14 @@ from typing import Final
 from dispatch_audit.pipeline.compilation.compiler import Compiler
 from dispatch_audit.pipeline.contract.rules import NAME_OF
 
-COMPILED_ROOMS: Final = ("packing", "replay/blocking", "replay/dispatcher", "replay/rules", "replay/state")
+COMPILED_ROOMS: Final = (
+    "packing",
+    "replay/blocking",
+    "replay/dispatcher",
+    "replay/rules",
+    "replay/state",
+    "replay/timeline",
+)
 """Rooms of the pipeline that compiled functions call or take constants from (tests/layout/test_imports.py)."""
 
 

@@ -109,6 +109,7 @@ LIMIT = RecordKind(
         "full_since_ts": 0,  # since when the subscription certainly is at its limit; 0: it is not
         "read_when_full": 0,  # entries that were certainly read since
         "read_full_ts": 0,  # the dispatch of the first of them; 0: there is none
+        "unread": NOWHERE,  # a snapshot since then shows that nothing from here on was read; UNKNOWN: none
     },
 )
 

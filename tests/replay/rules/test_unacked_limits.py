@@ -167,6 +167,21 @@ def test_entries_that_were_published_before_may_have_been_read_before(log: Log) 
     assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == []
 
 
+def test_a_snapshot_shows_what_had_not_been_read(log: Log) -> None:
+    say(log, 6, "maxUnackedMessagesPerSubscription")
+    for entry in range(20):
+        log.publish(entry)
+    for entry in range(6):
+        log.dispatch(1, entry)
+    log.now_us += 500_000
+    at = log.flow(1, 100)
+    log.snapshot(read_position="1:6", seq_begin=at, seq_end=at)
+    log.now_us += 500_000
+    for entry in range(6, 11):
+        log.dispatch(1, entry)
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == ["violation"] * 2
+
+
 def test_what_is_sent_again_is_a_replay_read_and_ignores_the_limit(log: Log) -> None:
     full(log)
     log.redeliver(1, 0, 1)
