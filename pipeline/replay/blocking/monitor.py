@@ -242,7 +242,7 @@ class BlockingMonitor:
                 "rests_on": open_limit,
                 "unknown": open_limit if is_unknown(state, in_force, limit) else [],
                 "symptom": "counted_as_draining_again" if row.registered > 1 else "head_of_replay",
-                # It is sent when its turn comes, and nothing else explains it.
+                # Later entries were sent, so that sending went on and permits were there.
                 "went_on": True,
                 "with_permits": 1,
                 "doubt": "",

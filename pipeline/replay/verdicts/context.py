@@ -237,8 +237,9 @@ class FindingContext:
         """The times at which nobody may have been connected, although some joined just before the last others left."""
         joins = [(stay.joined.ts_us + self.skew_us, 1) for stay in self.stays.values() if stay.joined is not None]
         leaves = [(stay.left.ts_us - self.skew_us, -1) for stay in self.stays.values() if stay.left is not None]
-        connected = np.cumsum([change for _, change in sorted(joins + leaves)])
-        empty = [ts_us for (ts_us, _), left in zip(sorted(joins + leaves), connected, strict=True) if left <= 0]
+        changes = sorted(joins + leaves)
+        connected = np.cumsum([change for _, change in changes])
+        empty = [ts_us for (ts_us, _), left in zip(changes, connected, strict=True) if left <= 0]
         certain = [rejoin.left.ts_us for rejoin in self.rejoins]
         return [at for at in empty if all(abs(at - ts_us) > 2 * self.skew_us for ts_us in certain)]
 
