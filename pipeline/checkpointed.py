@@ -7,7 +7,7 @@
 What is written of an object are the fields that its class declares: those of a NamedTuple or a dataclass, the
 `__slots__` of any other class. The records of arrays are declared where their fields are (`checkpointed_record`). A
 kind has a name of its own, so that a class may be renamed or moved while its objects are on disk. The version of
-checkpoints is a digest of what is declared (replay/checkpoint/checkpoint.py).
+checkpoints is a digest of what is declared (replay/checkpoint.py).
 """
 
 from collections.abc import Callable, Iterable

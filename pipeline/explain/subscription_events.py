@@ -21,8 +21,8 @@ from dispatch_audit.pipeline.packing.hashes import hashes_of
 from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
+from dispatch_audit.pipeline.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, with_shown_selector
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.udfs.sticky_key_hash import key_ids, sticky_hashes

@@ -20,8 +20,8 @@ from dispatch_audit.pipeline.plan.staged_batches import (
     decoded_batches,
     encoded,
 )
-from dispatch_audit.pipeline.replay.recorders.one_order import of_topics_in_one_order
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.recorders.one_order import of_topics_in_one_order
+from dispatch_audit.pipeline.recorders.recorders import Recorders
 
 PLACED_SCHEMA: Final = f"group INT, {BATCH_SCHEMA}"
 

@@ -1,7 +1,7 @@
 """Finds the recorders of each topic of a trace, and their terms where a topic has several.
 
 If every topic has one recorder, no row is looked at. Otherwise Spark exchanges stretches of rows of the other topics
-(`dispatch_audit.pipeline.replay.recorders.ownership_terms`): one for each time in which a recorder wrote without a
+(`dispatch_audit.pipeline.recorders.ownership_terms`): one for each time in which a recorder wrote without a
 pause.
 """
 
@@ -17,8 +17,8 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.engine.arrow_schema import arrow_schema
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.plan.staged_batches import decoded_batches
-from dispatch_audit.pipeline.replay.recorders.ownership_terms import Stretch, recorders_of, stretches
-from dispatch_audit.pipeline.replay.recorders.recorders import Apart, Recorders, Term
+from dispatch_audit.pipeline.recorders.ownership_terms import Stretch, recorders_of, stretches
+from dispatch_audit.pipeline.recorders.recorders import Apart, Recorders, Term
 
 _STRETCHES: Final = (
     "topic STRING, broker STRING, producer STRING, kind INT, first_seq LONG, last_seq LONG, first_us LONG, "

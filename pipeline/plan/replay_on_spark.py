@@ -21,8 +21,8 @@ from dispatch_audit.pipeline.packing.packed_batch import Group, PackedBatch, row
 from dispatch_audit.pipeline.plan.place_on_spark import STATE_SEQ, Placed
 from dispatch_audit.pipeline.plan.staged_batches import decoded_batches
 from dispatch_audit.pipeline.plan.task_result import task_result
+from dispatch_audit.pipeline.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA

@@ -24,8 +24,8 @@ from dispatch_audit.pipeline.packing.gap import Gap
 from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, merged
 from dispatch_audit.pipeline.packing.snapshot import Position, parsed_snapshot
+from dispatch_audit.pipeline.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.rows.findings import answers_from_outside, coverage, metrics, refused, violations
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
 from dispatch_audit.pipeline.replay.verdicts.finding import (

@@ -12,7 +12,9 @@ from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.packing.packed_batch import Group, Merged, PackedBatch, merged
 from dispatch_audit.pipeline.packing.producer_summary import Producers
-from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
+from dispatch_audit.pipeline.recorders.one_order import Transfers
+from dispatch_audit.pipeline.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.checkpoint import (
     STATE_VERSION,
     GroupState,
     read_checkpoint,
@@ -22,8 +24,6 @@ from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
 from dispatch_audit.pipeline.replay.clients.connections import mixed_key_batches, published_twice, two_kinds_of_keys
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside import outside_tables
-from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking, capacity, draining
 from dispatch_audit.pipeline.replay.rows.findings import (

@@ -14,10 +14,10 @@ import pyarrow as pa
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.packing.pack import pack
 from dispatch_audit.pipeline.packing.packed_batch import ANY_TOPIC, Group, PackedBatch, merged, rows_for
+from dispatch_audit.pipeline.recorders.one_order import Transfers, of_topics_in_one_order
+from dispatch_audit.pipeline.recorders.ownership_terms import recorders_of, stretches
+from dispatch_audit.pipeline.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.recorders.one_order import Transfers, of_topics_in_one_order
-from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.plan.packed_source import NOTHING, Carried
-from dispatch_audit.pipeline.replay.checkpoint.checkpoint import STATE_VERSION
+from dispatch_audit.pipeline.replay.checkpoint import STATE_VERSION
 from dispatch_audit.pipeline.tables.tables import of_run
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.way import tables_of

@@ -32,10 +32,10 @@ from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.packing.packed_batch import Group, PackedBatch, merged
 from dispatch_audit.pipeline.packing.repeated_rows import Refused
+from dispatch_audit.pipeline.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
 from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds

@@ -16,8 +16,8 @@ from dispatch_audit.pipeline.plan.pack_on_spark import Packing, packed_publishes
 from dispatch_audit.pipeline.plan.place_on_spark import Placed, batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.plan.replay_on_spark import replayed
 from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.recorders.recorders import Recorders, Term
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
 from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.workers.tasks import in_tasks
 

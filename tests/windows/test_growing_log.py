@@ -12,7 +12,7 @@ from growing_log import Growing, RefusedError, at, audits_by_command, audits_on_
 from pyspark.sql import SparkSession
 
 from benchmarks.window_rows import differences
-from dispatch_audit.pipeline.replay.checkpoint.checkpoint import STATE_VERSION
+from dispatch_audit.pipeline.replay.checkpoint import STATE_VERSION
 
 # A log in the folder of a test, with a target for all logs here, which are different questions.
 Logs = Callable[[Path], Growing]

@@ -17,8 +17,8 @@ from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, NEED_A_LOOK, Severity
 from dispatch_audit.pipeline.packing.repeated_rows import Refused
+from dispatch_audit.pipeline.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.state.records import NOBODY
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen

@@ -19,10 +19,10 @@ from dispatch_audit.pipeline.packing.membership_rows import (
     TracePoint,
 )
 from dispatch_audit.pipeline.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.durations import READ_US
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption
 from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode, KernelFinding
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, chosen, plain

@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rule import Contrast
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.settings.assumed import Assumption, clause
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, chunks_of, named_in
 
 from dispatch_audit.pipeline.assignment.selectors.factory import make_selector
+from dispatch_audit.pipeline.checkpoint_objects import dumps, loads
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.packing.producer_summary import Producers
-from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
+from dispatch_audit.pipeline.replay.checkpoint import (
     STATE_VERSION,
     GroupState,
-    dumps,
-    loads,
     read_checkpoint,
     write_checkpoint,
 )
@@ -176,7 +175,7 @@ def test_reading_knows_every_kind_without_another_import() -> None:
         "import pkgutil, importlib; import dispatch_audit.pipeline.replay as replay;"
         "[importlib.import_module(m.name) for m in pkgutil.walk_packages(replay.__path__, replay.__name__ + '.')];"
     )
-    count = "from dispatch_audit.pipeline.replay.checkpoint.checkpoint import KINDS; print(*sorted(KINDS))"
+    count = "from dispatch_audit.pipeline.replay.checkpoint import KINDS; print(*sorted(KINDS))"
     few, all_of_them = (
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
         for code in (count, every + count)

@@ -16,8 +16,8 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatch_audit.pipeline.checkpoint_objects import dumps, loads, version_of
 from dispatch_audit.pipeline.checkpointed import KINDS, RECORDS, CheckpointKind, checkpointed, checkpointed_record
-from dispatch_audit.pipeline.replay.checkpoint.checkpoint import dumps, loads, version_of
 from dispatch_audit.pipeline.replay.state.kinds import ENTRY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 

@@ -9,8 +9,8 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.packing.pack import pack
-from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.recorders.ownership_terms import recorders_of, stretches
+from dispatch_audit.pipeline.recorders.recorders import Recorders
 
 _S = 1_000_000
 

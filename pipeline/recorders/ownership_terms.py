@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.packing.events import Code
 from dispatch_audit.pipeline.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Apart, Recorders, Term
+from dispatch_audit.pipeline.recorders.recorders import TRANSFER_ROWS, Apart, Recorders, Term
 from dispatch_audit.pipeline.utc import moment
 
 _WAY_OUT: Final = (

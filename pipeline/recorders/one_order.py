@@ -1,7 +1,7 @@
 """Renumbers the rows of several recorders as if one had written them: common seqs, and one number for each consumer.
 
 This happens before packed batches are put in order, so that all later steps see one recorder
-(`dispatch_audit.pipeline.replay.recorders.recorders`).
+(`dispatch_audit.pipeline.recorders.recorders`).
 """
 
 import json
@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, of_each_to
 from dispatch_audit.pipeline.packing.producer_summary import NOTHING, MixedBatch, Published
 from dispatch_audit.pipeline.packing.rows_aside import RecorderRow, SettingsRow
 from dispatch_audit.pipeline.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.recorders.recorders import ONE, TRANSFER_ROWS, Recorders, Term
 
 _Row = TypeVar("_Row", MembershipEvent, StatsRow, SettingsRow, MixedBatch)
 
