@@ -25,13 +25,13 @@ import typer
 from benchmarks.generate import SETTINGS, VERSION, Shape, rows_of
 from benchmarks.trace_columns import batches, topic_of, with_all_columns
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.groups.columns import Columns
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.packing.pack import pack
 from dispatch_audit.pipeline.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.plan.staged_batches import decoded_batches, encoded
 from dispatch_audit.pipeline.plan.task_result import task_result
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import batches_in
 
 _SKEW_US = 10_000

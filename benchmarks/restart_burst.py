@@ -25,10 +25,10 @@ from benchmarks.generate import SETTINGS, VERSION
 from benchmarks.trace_columns import TrafficRows, batches, key_bytes, name_of, topic_of, with_all_columns
 from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.packing.pack import pack
 from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 _GROUP: Final = Group(topic_of(0), "ks")

@@ -19,9 +19,9 @@ import typer
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import DispatchAuditError
 from dispatch_audit.pipeline.explain.trace_rows import subscription_rows
+from dispatch_audit.pipeline.groups.columns import Rows
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, replayed_rows
 from dispatch_audit.pipeline.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
-from dispatch_audit.pipeline.replay.verdicts.finding import Rows
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.simulate.judge import judged

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from dispatch_audit.pipeline.explain.ddmin import minimized
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, replayed_rows
 from dispatch_audit.pipeline.packing.pack import COLUMNS
 from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
 
 REPLAYS_MAX: Final = 3_000
 # How many rows of the hash before the finding are tried: most findings need few of them.

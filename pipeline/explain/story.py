@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.explain.hash_observer import HashObserver, SeenHash
 from dispatch_audit.pipeline.explain.steps import Step, steps_at, watched, with_states
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, replayed_rows
 from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.packing.repeated_rows import DUPLICATE_SEQ, REPEATED_ROW
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
 
 # Membership changes among the events that are looked at; of more, those next to the middle.
 _CHANGES_MAX: Final = 500

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.groups.replay_rows import PackedRows, with_shown_selector
 from dispatch_audit.pipeline.packing.events import Code, Events, among, concatenated
 from dispatch_audit.pipeline.packing.gap import Gap
 from dispatch_audit.pipeline.packing.hashes import hashes_of
@@ -23,7 +24,6 @@ from dispatch_audit.pipeline.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
 from dispatch_audit.pipeline.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_rows import PackedRows, with_shown_selector
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.udfs.sticky_key_hash import key_ids, sticky_hashes
 
@@ -41,7 +41,7 @@ class SubscriptionEvents:
     """The events of a subscription, in the order of the replay.
 
     Attributes:
-        packed: the rows, as `dispatch_audit.pipeline.replay.replay_rows` replays them.
+        packed: the rows, as `dispatch_audit.pipeline.groups.replay_rows` replays them.
         group: the subscription.
         config: of the replay, with the selector that the rows show.
         claimed: the same with the selector that the trace claims, by which an audit begins.

@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Batches
+from dispatch_audit.pipeline.groups.columns import Columns
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.plan.place_on_spark import STATE_SEQ, Placed
 from dispatch_audit.pipeline.plan.staged_batches import decoded_batches
 from dispatch_audit.pipeline.plan.task_result import task_result
 from dispatch_audit.pipeline.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dispatch_audit.pipeline.engine.gathered import gathered
 from dispatch_audit.pipeline.engine.worker_process import Batches
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns
+from dispatch_audit.pipeline.groups.columns import Columns
 from dispatch_audit.pipeline.tables.payload import encode
 
 # Tables with a payload for each group: a state may have hundreds of megabytes, `assignments` has dictionary arrays.

@@ -1,1 +1,1 @@
-"""The replay of the dispatcher from a trace: state, transitions, rules, and their use on Spark."""
+"""The replay of a dispatcher from a trace: from the packed rows of one subscription to findings with verdicts."""

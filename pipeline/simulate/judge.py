@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from dispatch_audit.pipeline.groups.columns import Columns, Rows
+from dispatch_audit.pipeline.groups.replay_group import replay_group
+from dispatch_audit.pipeline.groups.replay_rows import rows_in
 from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.replay_rows import rows_in
-from dispatch_audit.pipeline.replay.verdicts.finding import ALL, Columns, Rows
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.simulate.output.rows import EVENTS, SimulationRowWriter

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, TypeAlias
 
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns
+from dispatch_audit.pipeline.groups.columns import Columns
 from dispatch_audit.pipeline.simulate.lower_bound import makespan_bound_us
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.hot_key_overflow import HotKeyOverflowPolicy

@@ -22,13 +22,13 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.engine.functions import WORKERS, Workers, map_in_arrow
 from dispatch_audit.pipeline.engine.name import engine_name
 from dispatch_audit.pipeline.engine.worker_process import Batches
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.packing.packed_batch import Group, rows_for
 from dispatch_audit.pipeline.plan.packed_source import Reading, configure, counts_in
 from dispatch_audit.pipeline.plan.replay_on_spark import replayed
 from dispatch_audit.pipeline.plan.staged_batches import STAGED_SCHEMA
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.payload import batches_in, encode

@@ -13,9 +13,9 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.explain.shortest_trace import Shortest, shortest_trace
 from dispatch_audit.pipeline.explain.story import Middle, Story, Subject, packed_events, refused_places, story_of
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, replayed_rows
 from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
 
 
 def config_of(version: str = "4.0.8", settings: Mapping[str, object] = AUTO_SPLIT) -> ReplayConfig:

@@ -7,8 +7,8 @@ from local_replay import HIGH, LOW, Log, Tables, recorded_logs
 from recorded import of_each
 
 from dispatch_audit.pipeline.explain.hash_observer import HashObserver, SeenHash
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
 
 HASH_OF_LOW = 21772
 

@@ -14,12 +14,11 @@ from test_imports import IMPORTS, MODULES, PACKAGE, PACKAGES, ROOT
 
 PAGE: Final = ROOT / "docs" / "ARCHITECTURE.md"
 DRAWING: Final = re.compile(r"```mermaid\nflowchart TD\n.*?```\n", re.DOTALL)
-DOORS: Final = "pipeline/replay/*.py"
 OF_ONE_MODULE: Final = {
     "pipeline/audit.py": "the order of the work",
+    "replay/checkpoint.py": "the checkpoint of a subscription",
     "replay/config.py": "the configuration of a replay",
     "replay/durations.py": "how long things take, each with its reason",
-    DOORS: "the replay of one group, and of packed rows",
 }
 """Boxes that are no folders, and what stands in them."""
 
@@ -33,8 +32,7 @@ def room_of(module: str) -> str:
     if of_one_module in OF_ONE_MODULE:
         return of_one_module
     if parts[:2] == ["pipeline", "replay"]:
-        inner = len(parts) > 3 or module in PACKAGES
-        return f"replay/{parts[2]}/" if len(parts) > 2 and inner else DOORS
+        return f"replay/{parts[2]}/"
     inner = len(parts) > 2 or module in PACKAGES
     return f"pipeline/{parts[1]}/" if len(parts) > 1 and inner else ""
 

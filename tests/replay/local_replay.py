@@ -27,6 +27,8 @@ from recorded_batches import recorded_batches
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.contract.rules import CLIENT_RULES, NAME_OF
+from dispatch_audit.pipeline.groups.replay_rows import PackedRows, packed_rows, replayed_rows
+from dispatch_audit.pipeline.groups.replay_rows import recorders_in as recorders_of_packed
 from dispatch_audit.pipeline.packing.events import Events, concatenated
 from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
@@ -36,8 +38,6 @@ from dispatch_audit.pipeline.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.membership.history import PlacedEpoch
-from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
-from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
 from dispatch_audit.pipeline.replay.settings.broker_limits import Thresholds
 from dispatch_audit.pipeline.replay.state.output import ENDINGS
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult

@@ -41,10 +41,10 @@ import pyarrow as pa
 
 from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, profile_for
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 Columns: TypeAlias = dict[str, Any]

@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
-
-from numpy.typing import NDArray
+from typing import Any, Final, NamedTuple
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rule import Contrast
@@ -117,21 +115,6 @@ def severities(found: Iterable[JudgedFinding]) -> Counter[Severity]:
 def of_rule(rule: RuleName, checked: int, found: Sequence[JudgedFinding]) -> RuleFindings:
     """The findings about a rule, if all of them are there."""
     return RuleFindings(rule, checked, severities(found), found)
-
-
-Rows: TypeAlias = list[dict[str, Any]]
-Columns: TypeAlias = Mapping[str, Sequence[Any] | NDArray[Any]]
-"""Rows of one table by column; all columns have the same length; without rows the mapping is empty."""
-
-
-def columns_of(rows: Rows) -> Columns:
-    """The rows by column; a column that a row leaves out is None there."""
-    first = tuple(rows[0]) if rows else ()
-    if all(tuple(row) == first for row in rows):
-        # The usual case: taking the values of whole rows is more than twice as fast.
-        return dict(zip(first, zip(*(row.values() for row in rows), strict=True), strict=True))
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}
 
 
 class Names:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.groups.replay_group import replay_group
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, with_shown_selector
 from dispatch_audit.pipeline.packing.pack import COLUMNS
-from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, with_shown_selector
 from dispatch_audit.pipeline.replay.verdicts.finding import ALL
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings

@@ -3,8 +3,8 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed
 
+from dispatch_audit.pipeline.groups.blocking_rows import capacity
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
-from dispatch_audit.pipeline.replay.rows.blocking import capacity
 
 SECOND = 1_000_000
 SETTINGS = {

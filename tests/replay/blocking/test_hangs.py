@@ -17,8 +17,8 @@ from local_replay import (
 )
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
 
 SECOND_US = 1_000_000
 DEADLOCK = (

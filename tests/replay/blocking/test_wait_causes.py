@@ -6,7 +6,7 @@ Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: w
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
 
-from dispatch_audit.pipeline.replay.rows.blocking import blocking
+from dispatch_audit.pipeline.groups.blocking_rows import blocking
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 SECOND = 1_000_000

@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.assignment.selectors.factory import make_selector
 from dispatch_audit.pipeline.checkpoint_objects import dumps, loads
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import StateError
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.packing.producer_summary import Producers
 from dispatch_audit.pipeline.replay.checkpoint import (
     STATE_VERSION,
@@ -26,7 +27,6 @@ from dispatch_audit.pipeline.replay.checkpoint import (
     write_checkpoint,
 )
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

@@ -9,8 +9,8 @@ import pytest
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.explain.trace_rows import all_rows
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
-from dispatch_audit.pipeline.replay.verdicts.finding import Rows
+from dispatch_audit.pipeline.groups.columns import Rows
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, replayed_rows
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.trace import open_traces

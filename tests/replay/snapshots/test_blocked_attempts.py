@@ -2,7 +2,7 @@
 
 from local_replay import HIGH, LOW, Log, replayed, reported
 
-from dispatch_audit.pipeline.replay.rows import blocking
+from dispatch_audit.pipeline.groups import blocking_rows
 
 LOW_HASH = 21772
 
@@ -15,7 +15,7 @@ def listed(attempts: int) -> dict[str, object]:
 
 def refused(log: Log) -> list[object]:
     """`blocked_attempts` of every row of `draining`."""
-    return [row["blocked_attempts"] for row in blocking.draining(replayed(log.rows).context)]
+    return [row["blocked_attempts"] for row in blocking_rows.draining(replayed(log.rows).context)]
 
 
 def draining(log: Log) -> None:

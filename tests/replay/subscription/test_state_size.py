@@ -4,8 +4,8 @@ import pytest
 from local_replay import AUTO_SPLIT, Log, chunks_of, named_in
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.state.index import empty_table
 from dispatch_audit.pipeline.replay.state.kinds import ENTRY
 from dispatch_audit.pipeline.replay.state.state import free_slots

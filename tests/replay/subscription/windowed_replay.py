@@ -8,9 +8,9 @@ from local_replay import Columns, Tables, chunks_of, named_in
 
 from dispatch_audit.pipeline.contract.rules import FACTS_AT_THE_END
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
+from dispatch_audit.pipeline.groups.replay_group import replay_group
+from dispatch_audit.pipeline.groups.replay_rows import rows_in
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.replay_rows import rows_in
 
 INTERVALS: Final = ("draining", "blocking", "assignments")
 # What is counted, by what it is counted.

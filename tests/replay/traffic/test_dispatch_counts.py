@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from local_replay import HIGH, LOW, LOWEST, Columns, Log, recorded_tables, tables_of
 from recorded import of_each
 
-from dispatch_audit.pipeline.replay.rows.traffic import covered_us
+from dispatch_audit.pipeline.groups.traffic_rows import covered_us
 from dispatch_audit.udfs.sticky_key_hash import NONE_KEY, hash_keys, sticky_hashes
 
 LOW_HASH, LOWEST_HASH, HIGH_HASH = sticky_hashes([LOW, LOWEST, HIGH], "auto_split").tolist()

@@ -25,9 +25,9 @@ from windowed_replay import tables_of_windows
 
 from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
+from dispatch_audit.pipeline.groups.replay_rows import packed_rows, with_shown_selector
 from dispatch_audit.pipeline.packing.packed_batch import merged
 from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, with_shown_selector
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial import selector_trial
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial

@@ -6,9 +6,10 @@ from local_replay import LOW, Log, replayed
 from dispatch_audit.pipeline.contract.known_bugs import catalogue, remedy, titles
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES
-from dispatch_audit.pipeline.replay.rows.findings import violations
+from dispatch_audit.pipeline.groups.columns import Columns
+from dispatch_audit.pipeline.groups.findings_rows import violations
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
-from dispatch_audit.pipeline.replay.verdicts.finding import ALL, Columns, FindingText, JudgedFinding, RuleFindings
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL, FindingText, JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.tables.schemas import VIOLATIONS
 
 EXPLANATIONS = {

@@ -4,7 +4,7 @@ import pytest
 from local_replay import LOW, Columns, Log, recorded_logs, recorded_tables, tables_of, tables_of_logs
 from recorded import of_each
 
-from dispatch_audit.pipeline.replay.rows.findings import with_finding_ids
+from dispatch_audit.pipeline.groups.findings_rows import with_finding_ids
 
 FINDING: Columns = {
     "rule": "single_holder",

@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dispatch_audit.pipeline.groups.columns import Columns
 from dispatch_audit.pipeline.plan import task_result as module
 from dispatch_audit.pipeline.plan.replay_on_spark import by_group
 from dispatch_audit.pipeline.plan.task_result import task_result
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 from dispatch_audit.pipeline.tables.payload import batches_in
 
 _RULE = {"topic": ["t"], "subscription": ["s"], "rule": ["ownership"], "checked": [7]}

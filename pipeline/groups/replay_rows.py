@@ -12,17 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
+from dispatch_audit.pipeline.groups.columns import Columns, Rows
+from dispatch_audit.pipeline.groups.replay_group import replay_group
 from dispatch_audit.pipeline.packing.pack import pack
 from dispatch_audit.pipeline.packing.packed_batch import ANY_TOPIC, Group, PackedBatch, merged, rows_for
 from dispatch_audit.pipeline.recorders.one_order import Transfers, of_topics_in_one_order
 from dispatch_audit.pipeline.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial
-from dispatch_audit.pipeline.replay.verdicts.finding import ALL, Columns, Rows
+from dispatch_audit.pipeline.replay.verdicts.finding import ALL
 
 
 @dataclass(frozen=True)

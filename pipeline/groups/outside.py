@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.groups.columns import Columns, columns_of
+from dispatch_audit.pipeline.groups.findings_rows import answers_from_outside, coverage, metrics, refused, violations
 from dispatch_audit.pipeline.packing.events import Code, Events
 from dispatch_audit.pipeline.packing.gap import Gap
 from dispatch_audit.pipeline.packing.membership_rows import MembershipEvent
@@ -26,16 +28,8 @@ from dispatch_audit.pipeline.packing.packed_batch import PackedBatch, merged
 from dispatch_audit.pipeline.packing.snapshot import Position, parsed_snapshot
 from dispatch_audit.pipeline.recorders.recorders import ONE
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.rows.findings import answers_from_outside, coverage, metrics, refused, violations
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Unseen
-from dispatch_audit.pipeline.replay.verdicts.finding import (
-    Columns,
-    FindingText,
-    JudgedFinding,
-    RuleFindings,
-    columns_of,
-    position,
-)
+from dispatch_audit.pipeline.replay.verdicts.finding import FindingText, JudgedFinding, RuleFindings, position
 
 # With names in braces.
 _OUT_OF_ORDER: Final = FindingText(

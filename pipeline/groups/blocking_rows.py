@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, Final
 
+from dispatch_audit.pipeline.groups.columns import Rows
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
@@ -17,7 +18,7 @@ from dispatch_audit.pipeline.replay.state.output import ENDINGS, By, KernelEpiso
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
 from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import Names, Rows, or_none, position
+from dispatch_audit.pipeline.replay.verdicts.finding import Names, or_none, position
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import hang_in, spoken
 
 # The clause for each cause, after "because"; the fields in braces are consumers, or the limit in words.

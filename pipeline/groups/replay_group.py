@@ -10,6 +10,20 @@ from typing import Final
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.groups.assignments_rows import assignments
+from dispatch_audit.pipeline.groups.blocking_rows import blocking, capacity, draining
+from dispatch_audit.pipeline.groups.columns import Columns, columns_of
+from dispatch_audit.pipeline.groups.findings_rows import (
+    answers,
+    coverage,
+    metrics,
+    need_a_look,
+    refused,
+    violations,
+    with_finding_ids,
+)
+from dispatch_audit.pipeline.groups.outside import outside_tables
+from dispatch_audit.pipeline.groups.traffic_rows import consumers, hot_keys, producers
 from dispatch_audit.pipeline.packing.packed_batch import Group, Merged, PackedBatch, merged
 from dispatch_audit.pipeline.packing.producer_summary import Producers
 from dispatch_audit.pipeline.recorders.one_order import Transfers
@@ -23,19 +37,6 @@ from dispatch_audit.pipeline.replay.checkpoint import (
 from dispatch_audit.pipeline.replay.clients.client_facts import client_findings
 from dispatch_audit.pipeline.replay.clients.connections import mixed_key_batches, published_twice, two_kinds_of_keys
 from dispatch_audit.pipeline.replay.config import ReplayConfig
-from dispatch_audit.pipeline.replay.outside import outside_tables
-from dispatch_audit.pipeline.replay.rows.assignments import assignments
-from dispatch_audit.pipeline.replay.rows.blocking import blocking, capacity, draining
-from dispatch_audit.pipeline.replay.rows.findings import (
-    answers,
-    coverage,
-    metrics,
-    need_a_look,
-    refused,
-    violations,
-    with_finding_ids,
-)
-from dispatch_audit.pipeline.replay.rows.traffic import consumers, hot_keys, producers
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.step_loop import Observer
@@ -43,7 +44,7 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial, weigh_selector
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns, RuleFindings, columns_of
+from dispatch_audit.pipeline.replay.verdicts.finding import RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.reported_findings import (
     clocks_apart,
     counter_findings,

@@ -6,10 +6,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from dispatch_audit.pipeline.groups.columns import Columns
 from dispatch_audit.pipeline.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.state.records import Ints
 from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns
 
 _BYTE_MAX: Final = 128
 """The number of values that a signed index of one byte distinguishes."""

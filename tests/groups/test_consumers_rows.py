@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from local_replay import HIGH, LOW, LOWEST, Log, replayed, reported
 
-from dispatch_audit.pipeline.replay.rows.traffic import consumers
+from dispatch_audit.pipeline.groups.traffic_rows import consumers
 
 SECOND = 1_000_000
 LOW_HASH, LOWEST_HASH = 21_772, 5_536

@@ -10,6 +10,7 @@ from itertools import chain
 
 import numpy as np
 
+from dispatch_audit.pipeline.groups.columns import Rows
 from dispatch_audit.pipeline.packing.producer_summary import Producers
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode
@@ -17,7 +18,7 @@ from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, 
 from dispatch_audit.pipeline.replay.state.state import positions_at_joins
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult, ReportRange
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import KeyCounts
-from dispatch_audit.pipeline.replay.verdicts.finding import Rows, position
+from dispatch_audit.pipeline.replay.verdicts.finding import position
 
 # The bytes that the broker needs for a draining hash, as PIP-379 estimates.
 _BYTES_A_HASH = 80

@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.contract.known_bugs import labels
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, NEED_A_LOOK, Severity
+from dispatch_audit.pipeline.groups.columns import Columns, Rows, columns_of
 from dispatch_audit.pipeline.packing.repeated_rows import Refused
 from dispatch_audit.pipeline.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
@@ -25,7 +26,7 @@ from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, U
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.alibis import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
-from dispatch_audit.pipeline.replay.verdicts.finding import Columns, JudgedFinding, Rows, RuleFindings, columns_of
+from dispatch_audit.pipeline.replay.verdicts.finding import JudgedFinding, RuleFindings
 from dispatch_audit.pipeline.replay.verdicts.stalls.hangs import ends_in_the_middle
 
 # The fields of a finding that are columns; the other fields become several columns, or text.
