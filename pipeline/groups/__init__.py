@@ -1,1 +1,1 @@
-"""One group, from its packed batches to rows of the tables: the replay and what surrounds it, without an engine."""
+"""The answers on one group: from its packed batches to rows of the tables, without an engine."""
