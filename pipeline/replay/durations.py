@@ -1,6 +1,6 @@
 """How long things take in a broker and a recorder, as far as the replay has to assume it, each with its reason.
 
-Durations that are settings of the audit are in `settings/thresholds.py`.
+Durations that are settings of the audit are in `settings/broker_limits.py` (`Thresholds`).
 """
 
 from typing import Final

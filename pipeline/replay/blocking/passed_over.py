@@ -202,9 +202,9 @@ class OwnershipMoves:
 
 def unserved_since_drained(state: Seen, waiting: Waiters) -> NDArray[np.bool_]:
     """Which entries have a hash that had drained, and no pending entry of it at the owner."""
-    hashes: Any = state.hashes.view(np.ndarray)[waiting.hash_at]
-    served = (hashes["held"] > 0) & (hashes["holder"] == waiting.owner)
-    unserved: NDArray[np.bool_] = (hashes["drained_from"] != NOBODY) & ~served
+    hashes: Any = state.hashes.view(np.ndarray)
+    held, holder, drained_from = (hashes[name][waiting.hash_at] for name in ("held", "holder", "drained_from"))
+    unserved: NDArray[np.bool_] = (drained_from != NOBODY) & ~((held > 0) & (holder == waiting.owner))
     return unserved
 
 

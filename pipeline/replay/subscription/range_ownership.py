@@ -76,8 +76,9 @@ class RangeOwnership:
                 self._until = until
                 continue
             before, now = self._going_on, _begun(epoch, since)
-            # Epochs with unknown consumers are left out, and all ranges before such a gap end at it.
-            if since == self._until:
+            # Epochs with unknown consumers are left out, and all ranges before such a gap end at it; so they do where
+            # nobody is left.
+            if since == self._until and now.epochs.size:
                 stays, former, over = _same(now, before)
                 now.epochs[stays] = before.epochs[former]
                 now = now._replace(beginnings=_used({**before.beginnings, **now.beginnings}, now.epochs))
@@ -113,12 +114,9 @@ def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[Ints, Ints, Ints]:
     """The indexes of ranges that are the same in one epoch and in the one before, now and then, and of others then."""
     # Ascending: a range that several consumers share comes once for each, in the order of their numbers.
     keys, then = ((of.held.starts << 31) + of.held.owners for of in (now, before))
-    stays = keys.searchsorted(then)
-    former = np.flatnonzero(stays < keys.size)
-    former = former[keys[stays[former]] == then[former]]
-    stays = stays[former]
-    open_now = now.open[stays]
-    same = (now.held.ends[stays] == before.held.ends[former]) & (open_now == before.open[former])
+    at = np.minimum(keys.searchsorted(then), keys.size - 1)
+    open_now = now.open[at]
+    same = (keys[at] == then) & (now.held.ends[at] == before.held.ends) & (open_now == before.open)
     same &= (now.because == before.because) | ~open_now
-    stays, former = stays[same], former[same]
-    return stays, former, np.delete(np.arange(before.epochs.size), former)
+    former = np.flatnonzero(same)
+    return at[former], former, np.flatnonzero(~same)

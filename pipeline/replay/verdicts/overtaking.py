@@ -1,7 +1,7 @@
 """Verdicts on `single_holder`, `redelivery_order`, `replay_overtaken` and `first_delivery_order`.
 
 An entry passed an older one of its hash that was held, or waited. Exceptions that the marks of the entries show (E1,
-E2, E5, E6) are applied before (`replay.rules.alibis`).
+E2, E5, E6) are applied before (`rules.findings.permitted`).
 """
 
 from collections.abc import Mapping
