@@ -17,7 +17,7 @@ NEVER: Final = 1 << 62
 """After every seq and every time."""
 
 # Resets that replace or reset the dispatcher; the others only move mark-delete (TRACE_FORMAT, `reason`).
-RESTARTS = frozenset({"seek", "unload", "transfer"})
+RESTARTS = frozenset({"seek", "unload", "transfer", "other_type"})
 
 # The reason of a leave without an end, which is recorded a little before or after it happens.
 CLOSED_BY_BROKER = "closed_by_broker"

@@ -16,6 +16,7 @@ from recording_broker import RecordingBroker, rows_so_far, wait_for
 
 RESTARTED: Final = "persistent://public/default/restarted"
 TRANSACTIONS: Final = "persistent://public/default/transactions"
+SWITCHED: Final = "persistent://public/default/switched"
 LASTS: Final = "persistent://public/default/lasts"
 FILTERS: Final = ("rejects", "reschedules")
 """Entry filters, and the namespaces that have them (`EntryFilters.java`)."""
@@ -39,6 +40,8 @@ PRODUCERS: Final[Mapping[str, Mapping[str, Any]]] = {
 BLOCKED_MS: Final = 12_000
 HANGING, WAITING = "while-it-hangs", 20
 STARTS: Final = 3
+TAKEN: Final = 1_000
+"""By a consumer of another type: for two seconds and more."""
 
 
 def filtered_topic(name: str) -> str:
@@ -67,6 +70,21 @@ def restart_one_by_one(broker: RecordingBroker) -> None:
             stop()
             load.join(f"after-{number}", client=number)
             wait_for_more(load)
+
+
+def switch_the_type(broker: RecordingBroker) -> None:
+    """Lets a Shared consumer have the subscription for some time, under load."""
+    with Churn(broker, SWITCHED) as load, closing(client_of(broker.service_url)) as client:
+        stop = load.join("before")
+        load.produce()
+        wait_for_more(load)
+        stop()
+        shared = client.subscribe(SWITCHED, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+        for _ in range(TAKEN):
+            shared.acknowledge(shared.receive())
+        shared.close()
+        load.join("after")
+        wait_for_more(load)
 
 
 def wait_for_more(load: Churn) -> None:

@@ -22,12 +22,15 @@ from client_scenes import (
     MESSAGES,
     RESTARTED,
     STARTS,
+    SWITCHED,
+    TAKEN,
     TRANSACTIONS,
     filter_entries,
     filtered_topic,
     restart_one_by_one,
     send_batches_and_hang,
     stop_and_start,
+    switch_the_type,
 )
 from deltalake import DeltaTable
 from other_project import run_tests
@@ -63,8 +66,15 @@ class Recorded:
 
     def found(self, topic: str) -> list[Row]:
         """The findings in a topic."""
+        return self._rows("violations", topic)
+
+    def blocked(self, topic: str) -> list[Row]:
+        """The intervals of waiting in a topic."""
+        return self._rows("blocking", topic)
+
+    def _rows(self, name: str, topic: str) -> list[Row]:
         assert self.said
-        table = DeltaTable(str(self.traces.with_name("audit") / "violations")).to_pyarrow_table()
+        table = DeltaTable(str(self.traces.with_name("audit") / name)).to_pyarrow_table()
         return [row for row in table.to_pylist() if row["topic"] == topic]
 
     def wrong(self, topic: str, *, open_too: bool = True) -> list[tuple[str, str]]:
@@ -88,6 +98,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     }
     with recording_broker(traces, request.param, **settings) as broker:
         restart_one_by_one(broker)
+        switch_the_type(broker)
         broker.abort_transactions(TRANSACTIONS)
         filter_entries(broker)
         send_batches_and_hang(broker)
@@ -144,6 +155,17 @@ def test_a_rolling_restart_keeps_order(recorded: Recorded, tmp_path: Path) -> No
     assert seen["order"] in (("kept",) if drains else ("kept", "known_bug"))
     assert seen["names"] == [f"{when}-{number}" for when in ("after", "before") for number in range(INSTANCES)]
     assert seen["ranges"] > INSTANCES * 2, "hashes move with each join and leave"
+
+
+def test_consumers_of_another_type_may_have_the_subscription(recorded: Recorded) -> None:
+    rows = [row for row in recorded.rows if row.get("topic") == SWITCHED]
+    ((seq, phase),) = ((row["seq"], row["phase"]) for row in rows if row.get("reason") == "other_type")
+    assert phase == "start"
+    (join,) = (row["seq"] for row in rows if row["event"] == "join" and row["seq"] > seq and row["phase"] == "end")
+    assert sum(row["event"] == "publish" for row in rows if seq < row["seq"] < join) > TAKEN / 2
+    # They are not missed, nor did they wait for a consumer.
+    assert recorded.found(SWITCHED) == []
+    assert [row for row in recorded.blocked(SWITCHED) if seq < row["from_seq"] < join] == []
 
 
 def test_keys_in_the_first_batches_of_each_producer_are_recorded(rows: list[Row]) -> None:

@@ -89,8 +89,6 @@ class Dispatcher(RowReplay):
             self.monitor.idle_over(self._state, at, By.JOIN)
         self.monitor.reports.rewound(at.ts_us)
         common["waiting_since"] = at
-        if common["first_join_seq"] == UNKNOWN:
-            common["first_join_seq"] = at.seq
 
     def begin_leaving(self, number: int) -> None:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""
@@ -117,6 +115,9 @@ class Dispatcher(RowReplay):
         another one that the broker's selector has `served` (contract 2.4).
         """
         self._drain_output()
+        common = record_of(self._state.common, COMMON)
+        if common["first_join_seq"] == UNKNOWN:
+            common["first_join_seq"] = max(at.seq, over_seq)
         before, promised = self._state.routing, self.consumers.routing(routing)
         served_by = promised if served is routing else self.consumers.routing(served)
         self.collector.change_routing(before, served_by, over_us, self.policy.skew_us)

@@ -184,7 +184,7 @@ COMMON = RecordKind(
         "unseen_until_ts": UNKNOWN,  # rows until then may be from before the last reset
         "skip_begun_ts": UNKNOWN,  # when mark-delete was last moved over what is held
         "skip_until_ts": UNKNOWN,  # entries that were published up to then may have been skipped
-        "first_join_seq": UNKNOWN,  # when the first consumer joined: before it the subscription may not have been there
+        "first_join_seq": UNKNOWN,  # when the first had joined: before it the subscription may not have been there
         "never_sent": 0,  # entries that mark-delete passed, sent to nobody and acknowledged by no consumer
         "never_sent_first": NOWHERE,  # the first of them
         "never_sent_since": BEGINNING,  # since when it had waited

@@ -54,7 +54,7 @@ _SERVICE_US: Final = 1000
 # Such a leave is part of an unload, which closes all consumers at once.
 _CLOSED_BY_BROKER: Final = "closed_by_broker"
 # The reasons of resets that a simulation repeats.
-_UNLOADS: Final = frozenset({"unload", "transfer"})
+_UNLOADS: Final = frozenset({"unload", "transfer", "other_type"})
 # Fewer flows after the first do not show how a client takes its messages.
 _FLOWS_MIN: Final = 5
 _UNKNOWN: Final = -1

@@ -94,7 +94,7 @@ def _name(field: str) -> Check:
 TS_US_MAX: Final = 253_402_300_799_999_999
 # From 2015 to 2100.
 _NANOSECONDS: Final = range(1_420_070_400 * 10**9, 4_102_444_800 * 10**9)
-RESETS: Final = ("seek", "unload", "transfer", "expire", "skip", "clear")
+RESETS: Final = ("seek", "unload", "transfer", "other_type", "expire", "skip", "clear")
 HASH_MAX: Final = 65_535
 
 

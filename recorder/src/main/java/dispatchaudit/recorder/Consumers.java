@@ -56,6 +56,11 @@ final class Consumers {
         return RecordedConsumer.of(lastNumber.incrementAndGet(), of(subscription), consumer);
     }
 
+    /** The subscription of a consumer, if a Key_Shared consumer of it is or was recorded; else null. */
+    RecordedSubscription subscriptionOf(Consumer consumer) {
+        return subscriptions.get(consumer.getSubscription());
+    }
+
     private RecordedSubscription of(Subscription subscription) {
         return subscriptions.computeIfAbsent(subscription, added -> {
             RecordedSubscription recorded =

@@ -79,6 +79,7 @@ final class Membership {
         Join join = ofConnection == null ? null : ofConnection.remove(consumer.consumerId());
         RecordedConsumer recorded = consumers.of(consumer);
         if (recorded == null) {
+            changesType(consumers.subscriptionOf(consumer));
             return;
         }
         String columns = new String(recorded.json(), java.nio.charset.StandardCharsets.UTF_8)
@@ -96,6 +97,14 @@ final class Membership {
             recorded.subscription().learn(dispatcher);
         }
         snapshots.changed(recorded.subscription());
+    }
+
+    /** No Key_Shared consumer is left when one of another type joins. The next one that joins ends the reset. */
+    private void changesType(RecordedSubscription subscription) {
+        if (subscription != null && subscription.changesType()) {
+            recording.put(new Rows.Text(recording.now(), subscription.group(), Row.Event.RESET, "start",
+                    json(subscription.group()) + ",\"reason\":\"" + RecordedSubscription.OTHER_TYPE + '"'));
+        }
     }
 
     private static String address(Consumer consumer) {

@@ -33,6 +33,8 @@ final class RecordedSubscription {
     static final String SEEK = "seek";
     /** The broker drops the subscription object: its topic is unloaded, or one of both is deleted. */
     static final String UNLOAD = "unload";
+    /** A consumer of another type joined, and got another dispatcher; the next Key_Shared consumer gets a new one again. */
+    static final String OTHER_TYPE = "other_type";
 
     private final Group group;
     private final WeakReference<PersistentSubscription> subscription;
@@ -41,6 +43,8 @@ final class RecordedSubscription {
     private final AtomicReference<Reset> reset = new AtomicReference<>();
     /** Consumers with a row that says that they joined, and none that says that they leave. */
     private final Map<Long, RecordedConsumer> present = new ConcurrentHashMap<>();
+    /** Whether consumers of another type have the subscription. */
+    private final AtomicBoolean hasOtherType = new AtomicBoolean();
     final AtomicBoolean snapshotIsDue = new AtomicBoolean();
     /** Whether a thread takes a snapshot; one that hangs keeps all others from taking the next. */
     final AtomicBoolean isTaken = new AtomicBoolean();
@@ -103,7 +107,13 @@ final class RecordedSubscription {
         return others;
     }
 
+    /** A consumer of another type joined; returns whether it is the first of them. */
+    boolean changesType() {
+        return hasOtherType.compareAndSet(false, true);
+    }
+
     void joins(RecordedConsumer consumer) {
+        hasOtherType.set(false);
         present.put(consumer.number(), consumer);
     }
 
