@@ -60,6 +60,9 @@ class Contests:
 
     def disputed(self) -> Iterator[int]:
         """The points that would have another owner if an open pair had joined in the other order."""
+        # As a rule all orders are known, and a large ring has thousands of contested points.
+        if not any(self._unordered.values()):
+            return
         for point, claimants in self.claims.items():
             open_pairs = self._unordered.get(self.owner(point))
             if open_pairs and not open_pairs.isdisjoint(claimants):
