@@ -207,6 +207,9 @@ class Dispatcher(RowReplay):
             if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
                 common["permits_known_by"] = BY_SNAPSHOTS
                 record["permits"] = consumer.permits
+                # What it was just sent, the snapshot may not count yet.
+                was_sent = record["sent_ts"] > snapshot.ts_us - SNAPSHOT_LAG_US
+                record["certain_permits"] = 0 if was_sent else consumer.permits
                 self._reporting(_note_capacity, index, at, By.FLOW, self.policy.report_min_us)
 
     def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:

@@ -98,6 +98,7 @@ CONSUMER = RecordKind(
         "unacked": 0,  # messages
         "maybe_skipped": 0,  # those of `unacked` in MAYBE_SKIPPED entries, or acknowledged twice: it may not count them
         "permits": 0,  # messages that it asked for and was not sent, as far as the trace shows
+        "certain_permits": 0,  # of them certain since the last snapshot: rows do not show what it asks for after that
         "blocked": 0,  # it has reached its limit of unacked messages, and is not back at half of it (4.14)
         "withheld": 0,  # permits that count only when it is unblocked
     },

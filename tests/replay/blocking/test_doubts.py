@@ -3,7 +3,20 @@
 import json
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, say, tables_of, two
+from local_replay import (
+    AUTO_SPLIT,
+    HIGH,
+    HIGHEST,
+    LOW,
+    LOWEST,
+    NO_RATES,
+    Log,
+    replayed,
+    reported,
+    say,
+    tables_of,
+    two,
+)
 
 SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
@@ -228,3 +241,43 @@ def test_a_limit_of_the_broker_counts_what_other_subscriptions_hold(limit: int, 
     hold(log, 4)  # more than 16 % of 20, not of 30
     waits_for_long(log, 4, HIGH)
     assert doubted(log, maxUnackedMessagesPerBroker=limit) == [severity]
+
+
+@pytest.mark.parametrize(
+    ("permits", "later", "expected"),
+    [
+        (3, None, "violation"),
+        (2, None, "not_provable no_permits"),
+        (2, 1, "violation"),
+    ],
+)
+def test_permits_of_a_snapshot_are_used_up_by_what_was_sent_since(
+    permits: int, later: int | None, expected: str
+) -> None:
+    """No row shows what a consumer asks for; `later` permits are in a snapshot of the time in which nothing is sent."""
+    log = Log()
+    log.join(1)
+    say(log, **NO_RATES, **dict.fromkeys((PER_CONSUMER, "maxUnackedMessagesPerSubscription"), 0))
+    log.snapshot(reported(1, available_permits=permits))
+    log.now_us += SECOND_US
+    for entry in range(2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+        log.ack(1, entry)
+    log.publish(2, HIGH)
+    log.now_us += SECOND_US
+    if later is not None:
+        log.snapshot(reported(1, available_permits=later))
+    log.now_us += SECOND_US
+    log.dispatch(1, 2, HIGH)
+    assert doubted(log) == [expected]
+
+
+def test_permits_of_a_snapshot_may_be_those_from_before_what_was_just_sent() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.snapshot(reported(1, available_permits=1))
+    waits_for_long(log, 1, HIGH)
+    assert doubted(log) == ["not_provable no_permits"]

@@ -27,7 +27,13 @@ from dispatch_audit.pipeline.replay.state.memories import CLAIM
 from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, OF_SUBSCRIPTION
 from dispatch_audit.pipeline.replay.state.records import UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
-from dispatch_audit.pipeline.replay.state.values import CLAIM_DISREGARDED, DELAYS_CLAIMED_OFF, UNSURE, Mark
+from dispatch_audit.pipeline.replay.state.values import (
+    BY_SNAPSHOTS,
+    CLAIM_DISREGARDED,
+    DELAYS_CLAIMED_OFF,
+    UNSURE,
+    Mark,
+)
 
 _LIMITED: Final = {UNACKED_PER_CONSUMER: OF_CONSUMER, UNACKED_PER_SUBSCRIPTION: OF_SUBSCRIPTION}
 
@@ -64,6 +70,13 @@ def _unwritable(situation: Situation) -> Mask | bool:
         return False
     unwritable: Mask = may_be_unwritable(situation.state, situation.interval.from_seq)[situation.free.owner]
     return unwritable
+
+
+def _without_permits(situation: Situation) -> Mask | bool:
+    if common_of(situation.state)["permits_known_by"] != BY_SNAPSHOTS:
+        return False
+    unknown: Mask = situation.consumers["certain_permits"][situation.free.owner] <= 0
+    return unknown
 
 
 def _asked_for_a_delay(situation: Situation) -> Mask | bool:
@@ -138,6 +151,11 @@ DOUBTS: Final[Mapping[str, Doubt]] = {
         "their consumers acknowledged nothing meanwhile, and may not have read from connections that were full: this "
         "release sends nothing to those (#26630)",
         _unwritable,
+    ),
+    "no_permits": Doubt(
+        "their consumers were sent as many messages as the last snapshot shows permits for, and no row shows what they "
+        "have asked for since",
+        _without_permits,
     ),
     "claimed_delays": Doubt(
         "what could be sent had asked for delayed delivery, and only trace.json says that it is off: a policy may say "

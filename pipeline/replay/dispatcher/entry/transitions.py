@@ -134,7 +134,9 @@ def _note_sent(state: State, slot: int, consumer: int, point: TracePoint) -> Non
     set_position(receiver.sent, state.entries[slot])
     receiver.sent_ts = point.ts_us
     # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
-    receiver.permits = receiver.permits - messages_left(state, slot) if common[0].permits_known_by == BY_FLOWS else 1
+    messages = messages_left(state, slot)
+    receiver.permits = receiver.permits - messages if common[0].permits_known_by == BY_FLOWS else 1
+    receiver.certain_permits -= messages
 
 
 @compiled
