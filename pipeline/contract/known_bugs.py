@@ -42,7 +42,7 @@ Symptom = Literal[
     "permits_below_zero_after_a_leave",
     "write_not_completed",
     "parked_at_the_end",
-    "parked_at_the_end_out_of_order",
+    "not_sent_out_of_order",
     "nothing_is_read",
     "replay_grows",
     "deadlocked_with_pending_acks",

@@ -232,6 +232,8 @@ class BlockingMonitor:
         passed_over_us = row.passed_ts - max(could_be_sent_us) - nobody_us
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             limit, in_force = UNACKED_PER_CONSUMER, self.in_force
+            # What waits for others may be in front of it in replay.
+            symptom = "head_of_replay" if common_of(state)["waiting"] > row.waiting else ""
             open_limit = [limit] if row.holds and not is_certain(state, in_force, limit) else []
             detail = {
                 "passed": passed,
@@ -241,7 +243,7 @@ class BlockingMonitor:
                 "moves": self.moves.of(row.hash),
                 "rests_on": open_limit,
                 "unknown": open_limit if is_unknown(state, in_force, limit) else [],
-                "symptom": "counted_as_draining_again" if row.registered > 1 else "head_of_replay",
+                "symptom": "counted_as_draining_again" if row.registered > 1 else symptom,
                 # Later entries were sent, so that sending went on and permits were there.
                 "went_on": True,
                 "with_permits": 1,

@@ -225,6 +225,7 @@ def all_hashes_served(state: State, out: Output, point: TracePoint, ended_by: in
             note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
             hash_served(state, out, at, point, ended_by, policy)
             end_wait(state, out, at)
+            state.hashes[at].free_ts = point.ts_us
 
 
 @compiled

@@ -216,12 +216,17 @@ def test_a_hash_counted_twice_is_the_double_registration_where_brokers_have_it(v
     assert _told(replay) == [("draining_stuck", severity)]
 
 
-def test_a_hash_passed_over_on_an_older_broker_waits_behind_the_head_of_replay() -> None:
+@pytest.mark.parametrize(("others", "severity"), [([2], "known_bug"), ([], "violation")])
+def test_a_hash_passed_over_on_an_older_broker_waits_behind_the_head_of_replay(
+    others: Sequence[int], severity: str
+) -> None:
     log = _two()
     log.publish(0, HIGH)
+    for entry in others:
+        log.publish(entry, LOW)
     log.now_us += 2 * SECOND
     _sent(log, 1, 1, HIGHEST)
-    assert _told(replayed(log.rows, version="3.0.7")) == [("stalled", "known_bug")]
+    assert _told(replayed(log.rows, version="3.0.7")) == [("stalled", severity)]
 
 
 # What is kept.

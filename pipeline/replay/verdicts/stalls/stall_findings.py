@@ -111,8 +111,8 @@ def _bugs(kind: StallKind, context: FindingContext, keeps_order: bool) -> tuple[
     if symptom is None or (symptom == "nothing_is_read" and kind.healed):
         # The dispatcher waits for a read that does not exist, so such a stall does not heal by itself.
         return ()
-    if symptom == "parked_at_the_end" and not keeps_order:
-        symptom = "parked_at_the_end_out_of_order"
+    if symptom in ("parked_at_the_end", "passed_over_in_replay") and not keeps_order:
+        symptom = "not_sent_out_of_order"
     return context.bugs_with(symptom)
 
 
