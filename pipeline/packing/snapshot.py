@@ -85,6 +85,7 @@ class Snapshot(NamedTuple):
     # Further connected consumers; a value that is None is that of the snapshot before.
     as_before: tuple[ConsumerSnapshot, ...] = ()
     storage_reads: int = 0  # `pendingReadOps`, the reads of the cursor from storage that have not ended
+    full: bool = False  # `blockedSubscriptionOnUnackedMsgs`: it reads nothing new
 
     @property
     def keeps_order(self) -> bool | None:
@@ -122,6 +123,7 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         _waiting(values),
         tuple(_consumer(consumer) for consumer in values.get("consumers_as_before") or ()),
         _or(values.get("pending_read_ops"), 0),
+        bool(values.get("blocked_subscription_on_unacked_msgs")),
     )
 
 

@@ -58,6 +58,7 @@ SNAPSHOT = _struct(
     seq_end=_LONG,
     msg_in_replay=_LONG,
     unacked_messages=_LONG,
+    blocked_subscription_on_unacked_msgs=BooleanType(),
     msg_backlog=_LONG,
     read_position=_TEXT,
     mark_delete_position=_TEXT,

@@ -144,7 +144,16 @@ def test_a_limit_that_was_raised_explains_the_wait_until_then() -> None:
     assert replayed(log.rows, settings=NARROW).weighed == {}
 
 
-def test_a_snapshot_shows_that_the_subscription_is_at_its_limit_after_a_skip() -> None:
+@pytest.mark.parametrize(
+    ("says", "cause"),
+    [
+        ({"unacked_messages": 4}, "unacked_limit_subscription"),
+        # It is read nothing new for until less than half of the limit is left, which is 2.
+        ({"unacked_messages": 3, "blocked_subscription_on_unacked_msgs": True}, "unacked_limit_subscription"),
+        ({"unacked_messages": 3, "blocked_subscription_on_unacked_msgs": False}, "unexplained"),
+    ],
+)
+def test_a_snapshot_shows_that_the_subscription_is_at_its_limit_after_a_skip(says: dict[str, int], cause: str) -> None:
     # The broker goes on to count what an administrator has skipped.
     limited = {**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 4}
     log = _one()
@@ -155,12 +164,12 @@ def test_a_snapshot_shows_that_the_subscription_is_at_its_limit_after_a_skip() -
     log.now_us += SECOND_US
     log.publish(4)
     log.now_us += SECOND_US
-    log.snapshot(reported(1, available_permits=996), unacked_messages=4)
+    log.snapshot(reported(1, available_permits=996), **says)
     log.now_us += SECOND_US
     log.publish(5)
     found = replayed(log.rows, settings=limited)
-    assert ("stalled", "violation") not in found.weighed
-    assert [wait.cause for wait in found.waits_of("subscription")] == ["unacked_limit_subscription"]
+    assert [wait.cause for wait in found.waits_of("subscription")] == [cause]
+    assert (("stalled", "violation") in found.weighed) == (cause == "unexplained")
 
 
 @pytest.mark.parametrize(("position", "cause"), [("1:4", "unacked_limit_subscription"), ("1:5", "unexplained")])

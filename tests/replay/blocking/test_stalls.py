@@ -456,11 +456,12 @@ def test_what_was_read_is_not_kept_by_entries_that_nobody_owns() -> None:
 
 
 def unsent_in_replay(
-    log: Log, stuck: int, batch: int, version: str, unread_us: int | None = None
+    log: Log, stuck: int, batch: int, version: str, unread_us: int | None = None, **says: bool
 ) -> dict[tuple[str, str], int]:
     """Consumer 1, without permits, keeps entries in replay; after them one for 2, which has permits, is not sent.
 
     `unread_us`: so long before the end another entry for 2 is published, and no snapshot shows that it was read.
+    `says`: what the snapshot says besides.
     """
     log.join(1)
     log.join(2)
@@ -473,7 +474,7 @@ def unsent_in_replay(
     log.publish(stuck + 1, LOW)
     log.publish(stuck + 2, LOWEST)
     log.dispatch(2, stuck + 2, LOWEST)
-    log.snapshot(msg_in_replay=stuck + 1, read_position=f"1:{stuck + 3}")
+    log.snapshot(msg_in_replay=stuck + 1, read_position=f"1:{stuck + 3}", **says)
     log.now_us += 3 * SECOND_US
     if unread_us is not None:
         log.now_us -= unread_us
@@ -490,9 +491,20 @@ def test_the_head_of_replay_blocks_the_rest_only_if_a_read_picks_nothing_else(st
     assert unsent_in_replay(Log(), stuck, batch=20, version="3.3.2")["stalled", severity] == 1
 
 
-@pytest.mark.parametrize(("unread_us", "severity"), [(SECOND_US // 2, "known_bug"), (2 * SECOND_US, "violation")])
-def test_what_came_last_need_not_have_been_read_to_be_behind_the_head_of_replay(unread_us: int, severity: str) -> None:
-    found = unsent_in_replay(Log(), 20, batch=20, version="3.3.2", unread_us=unread_us)
+@pytest.mark.parametrize(
+    ("unread_us", "blocked", "severity"),
+    [
+        (SECOND_US // 2, False, "known_bug"),
+        (2 * SECOND_US, False, "violation"),
+        # Nothing new is read, which might go past the head.
+        (2 * SECOND_US, True, "known_bug"),
+    ],
+)
+def test_what_came_last_need_not_have_been_read_to_be_behind_the_head_of_replay(
+    unread_us: int, blocked: bool, severity: str
+) -> None:
+    says = {"blocked_subscription_on_unacked_msgs": blocked}
+    found = unsent_in_replay(Log(), 20, batch=20, version="3.3.2", unread_us=unread_us, **says)
     assert found["stalled", severity] == 1
 
 

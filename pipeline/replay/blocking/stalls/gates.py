@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.blocking.passed_over import are_found, unser
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import may_be_skipped, reported_as_read, shown_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Mask, Situation
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US, SNAPSHOT_LAG_US
+from dispatch_audit.pipeline.replay.settings.settings_in_force import UNACKED_PER_BROKER
 from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.records import NOBODY, Ints, record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
@@ -122,17 +123,22 @@ def holder_of_oldest(situation: Situation, below: Position | None = None) -> int
 
 
 def behind_full_subscription(situation: Situation) -> Mask:
-    """The subscription is blocked on unacknowledged messages at the end, or was until shortly before.
+    """What was read is sent although the subscription is at its limit (4.2, step 8)."""
+    return ~situation.free.was_read & is_full(situation)
 
-    Nothing was sent in the interval, so the limit was reached before it or not at all. What was read is sent although
-    the subscription is at its limit (4.2, step 8).
+
+def is_full(situation: Situation) -> bool:
+    """Whether the subscription is blocked on unacknowledged messages at the end, or was until shortly before.
+
+    Nothing was sent in the interval, so the limit was reached before it or not at all.
     """
     common, unacked = common_of(situation.state), situation.reported.unacked
     # The broker may count what an administrator has skipped (5.10).
     counted = unacked is not None and 0 < common["unacked_limit"] <= unacked
     full_until_us = record_of(situation.state.waits.common, WAIT)["blocked_on_unacked_until_ts"]
     full = counted or common["blocked_on_unacked"] == 1 or bool(full_until_us > situation.since_us)
-    return ~situation.free.was_read & full
+    # What a limit of the whole broker blocks looks the same.
+    return full or (situation.reported.full and situation.in_force.lowest(UNACKED_PER_BROKER) <= 0)
 
 
 def most_unacked(situation: Situation) -> int:
@@ -256,7 +262,7 @@ GATES: Final[Sequence[Gate]] = (
         Cause.UNACKED_LIMIT_SUBSCRIPTION,
         "4.14",
         "what was not read, while `maxUnackedMessagesPerSubscription` messages are unacknowledged, and until half of "
-        "them are",
+        "them are, or a snapshot shows it blocked on them",
         "the subscription had reached its limit of unacknowledged messages",
         behind_full_subscription,
         most_unacked,

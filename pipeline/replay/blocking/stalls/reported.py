@@ -31,6 +31,7 @@ class Reported(NamedTuple):
         mark_delete: the position up to which all entries are deleted at the cursor; None: no snapshot says it.
         unacked_us: when unacknowledged messages and permits were reported.
         unacked: unacknowledged messages of the subscription; None: no snapshot says it.
+        full: whether the subscription was blocked on them.
         short: the indexes of the consumers that had no permits.
         reads: whether the dispatcher waited for a read at `position_us`; None: that snapshot does not say it.
         storage_us: since when every snapshot has shown a read from storage under way; 0: the last one does not.
@@ -46,6 +47,7 @@ class Reported(NamedTuple):
     mark_delete: Position | None = None
     unacked_us: int = 0
     unacked: int | None = None
+    full: bool = False
     short: frozenset[int] = frozenset()
     reads: bool | None = None
     storage_us: int = 0
@@ -64,7 +66,7 @@ class Reported(NamedTuple):
         if self.position_us < since_us:
             found = found._replace(read_position=None, reads=None)
         if self.unacked_us < since_us:
-            found = found._replace(unacked=None, short=frozenset())
+            found = found._replace(unacked=None, full=False, short=frozenset())
         return found
 
 
@@ -96,7 +98,7 @@ class Reports:
         )
         self._without_permits.update(dict.fromkeys(short, snapshot.ts_us))
         before = self.last
-        found = before._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
+        found = before._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, full=snapshot.full, short=short)
         found = found._replace(waiting=snapshot.waiting if snapshot.consumers else 0)
         found = found._replace(storage_us=(before.storage_us or snapshot.ts_us) if snapshot.storage_reads else 0)
         if before.read_position is not None and snapshot.read_position not in (None, before.read_position):

@@ -12,6 +12,7 @@ import numpy as np
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
 from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before, held_by, oldest
 from dispatch_audit.pipeline.replay.blocking.passed_over import unserved_since_drained
+from dispatch_audit.pipeline.replay.blocking.stalls.gates import is_full
 from dispatch_audit.pipeline.replay.blocking.stalls.reported import reported_as_read
 from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH_DEFAULT
@@ -66,8 +67,9 @@ def _parked(situation: Situation, free: Waiters) -> str:
     if not situation.recent.applies:
         # What was published later is not among `free`, although its owner may be ready.
         return "parked_at_the_end" if bool(read.all()) and np.count_nonzero(long) > free.slot.size else ""
-    # A read of new entries may go past the head of replay, so what came last need not have been read.
-    if not bool(read[long].all()):
+    # A read of new entries may go past the head of replay, so what came last need not have been read; a subscription
+    # that is blocked on unacknowledged messages makes none.
+    if not (bool(read[long].all()) or is_full(situation)):
         return ""
     return _passed_over(situation, free) if free.slot.size else ""
 
