@@ -515,13 +515,15 @@ def test_what_came_last_need_not_have_been_read_to_be_behind_the_head_of_replay(
         (3, 1, "3.3.2", True, "known_bug"),
         (2, 1, "3.3.2", False, "violation"),  # no read went on
         (3, 0, "3.3.2", False, "violation"),  # it is not in replay
+        (3, 1, "4.0.8", False, "known_bug"),
+        (2, 1, "4.0.8", False, "violation"),
         (3, 1, "4.2.4", False, "violation"),
     ],
 )
 def test_reads_that_send_nothing_pass_over_replay_on_an_older_broker(
     second: int, in_replay: int, version: str, joins: bool, severity: str
 ) -> None:
-    # F6: entries 1 and 2 are for the consumer, and wait; the read position moves on to `second`.
+    # F6, and #21554: entries 1 and 2 are for the consumer, and wait; the read position moves on to `second`.
     log = Log()
     log.join(1)
     flow(log, 1)

@@ -66,7 +66,9 @@ def _parked(situation: Situation, free: Waiters) -> str:
     read, long = reported_as_read(situation.state, waiting, situation.reported), waiting.since_ts <= situation.since_us
     if not situation.recent.applies:
         # What was published later is not among `free`, although its owner may be ready.
-        return "parked_at_the_end" if bool(read.all()) and np.count_nonzero(long) > free.slot.size else ""
+        parked = bool(read.all()) and np.count_nonzero(long) > free.slot.size
+        passed = bool(read[long].all()) and _reads_pass(situation, _ahead(situation, free))
+        return "parked_at_the_end" if parked or passed else ""
     # A read of new entries may go past the head of replay, so what came last need not have been read; a subscription
     # that is blocked on unacknowledged messages makes none.
     if not (bool(read[long].all()) or is_full(situation)):
@@ -79,16 +81,29 @@ def _passed_over(situation: Situation, free: Waiters) -> str:
     state, reported = situation.state, situation.reported
     if set(free.owner.tolist()) <= situation.recent.out_of_order(state):
         return "joined_out_of_order"
-    ahead = int(np.count_nonzero(are_before(state, situation.waiting.slot, oldest(state, free.slot)[0])))
+    ahead = _ahead(situation, free)
     if ahead >= _picked(situation):
         return "head_of_replay"
-    # Each read that sends nothing makes the next one pass over replay, unless consumers are recently joined (6.2).
+    # Not while consumers are recently joined (6.2).
     read_to = reported.read_position
-    if read_to is None or reported.in_replay is None or reported.stands_us <= situation.interval.from_ts:
-        return ""
-    in_replay = ahead < min(reported.in_replay, reported.replay_at_read)
-    joined_later = all(position >= read_to for position in situation.recent.until.values())
-    return "reads_pass_replay" if in_replay and joined_later else ""
+    joined_later = read_to is not None and all(position >= read_to for position in situation.recent.until.values())
+    return "reads_pass_replay" if joined_later and _reads_pass(situation, ahead) else ""
+
+
+def _ahead(situation: Situation, free: Waiters) -> int:
+    """How many entries that wait come before the first that could be sent."""
+    first = oldest(situation.state, free.slot)
+    return int(np.count_nonzero(are_before(situation.state, situation.waiting.slot, first[0]))) if first else 0
+
+
+def _reads_pass(situation: Situation, ahead: int) -> bool:
+    """Whether the broker reads on past the first entry that could be sent, which is in replay.
+
+    Each read that sends nothing may make the next one pass over replay (4.10, 6.2).
+    """
+    reported = situation.reported
+    moved = reported.read_position is not None and reported.stands_us > situation.interval.from_ts
+    return moved and reported.in_replay is not None and ahead < min(reported.in_replay, reported.replay_at_read)
 
 
 def _picked(situation: Situation) -> int:
