@@ -177,8 +177,10 @@ def _least_points(profile: Profile, name: str, ends: Iterable[int]) -> int:
 def routed(replay: Subscription, kept: Sequence[Merged], until: int) -> list[Routed]:
     """Dispatches up to a row, each key and receiver once, with the consumers that a replay of the rows has then."""
     sent: dict[tuple[int, int], int] = {}
+    starts = any(part.events.has(Code.DISPATCH_START) for part in kept)
+    decided = Code.DISPATCH_START if starts else Code.DISPATCH_END
     for events in (part.events for part in kept):
-        rows = np.flatnonzero((events.code == Code.DISPATCH_START) & (events.murmur >= 0) & (events.seq <= until))
+        rows = np.flatnonzero((events.code == decided) & (events.murmur >= 0) & (events.seq <= until))
         for at in rows[: _ROUTED_MAX * _REPEATED].tolist():
             sent.setdefault((int(events.murmur[at]), int(events.consumer[at])), int(events.seq[at]))
     stays = replay.loop.membership.stays

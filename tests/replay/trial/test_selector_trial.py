@@ -148,6 +148,25 @@ def test_the_ends_of_ranges_show_the_number_of_ring_points(two: Log, points: int
     assert (detail["setting"], detail["claimed"], detail["shown"]) == (REPLICA_POINTS, "100", str(points))
 
 
+@pytest.mark.parametrize("phases", ["start end", "end"])
+def test_dispatches_show_the_number_of_ring_points_whichever_side_of_them_is_there(two: Log, phases: str) -> None:
+    for consumer in range(3, 6):
+        two.join(consumer)
+    selector = make_selector("consistent_hashing", 37, "pulsar-4.0.7")
+    for consumer in range(1, 6):
+        selector.add(consumer, f"c{consumer}")
+    keys = [f"k{number}".encode() for number in range(300)]
+    owners = selector.routing().owners_of(sticky_hashes(keys, profile_for("4.0.8", {}).hash["consistent_hashing"]))
+    two.now_us += 200_000
+    for entry, (key, owner) in enumerate(zip(keys, owners.tolist(), strict=True)):
+        two.publish(entry, key)
+        two.dispatch(owner, entry, key, phases=phases)
+        two.ack(owner, entry)
+    found = tables_of(two.rows, settings=RINGS)["violations"]
+    assert [json.loads(row["detail"])["shown"] for row in found if row["rule"] == "settings_mismatch"] == ["37"]
+    assert not any(row["severity"] == "violation" for row in found)
+
+
 def test_ranges_of_a_consumer_that_no_selector_gives_are_a_fault_of_the_broker(two: Log) -> None:
     two.now_us += 200_000
     seq = len(two.rows)
