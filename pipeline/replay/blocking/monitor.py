@@ -220,7 +220,8 @@ class BlockingMonitor:
             return
         head, passed = (row.ledger, row.entry), (row.passed_ledger, row.passed_entry)
         # Until a recently joined consumer is released, what it is held back from is not passed over (6.1).
-        could_be_sent_us = [interval.from_ts + row.unavailable_us, self.recent.held_until_us(row.consumer)]
+        released_us = self.recent.held_until_us(row.consumer)
+        could_be_sent_us = [interval.from_ts + row.unavailable_us, released_us, row.takes_since_ts]
         if by_others or common_of(state)["permits_known_by"] == BY_SNAPSHOTS:
             # Snapshots may show that it had no permits although rows grant some, or no row says how many it got since.
             could_be_sent_us.append(self.reports.without_permits_us(row.consumer))

@@ -81,6 +81,25 @@ def report_starved(
         report[row].passed_ledger = of.sent.ledger
         report[row].passed_entry = of.sent.entry
         report[row].passed_ts = of.sent_ts
+        report[row].takes_since_ts = _takes_since_ts(state, head, owner, since.ts_us)
+
+
+@compiled
+def _takes_since_ts(state: Seen, head: int, owner: int, since_ts: int) -> int:
+    """Since when the owner of a hash certainly had permits: from a time on, or its first dispatch after that.
+
+    Without flow rows only what it is sent shows that it has some. Entries after the head stay in the state.
+    """
+    entries, first_ts = state.entries, state.consumers[owner].sent_ts
+    if state.common[0].permits_known_by == BY_FLOWS:
+        return since_ts
+    for slot in range(entries.size):
+        sent_ts = entries[slot].sent_at.ts_us
+        to_owner = entries[slot].ledger >= 0 and entries[slot].sent_to == owner
+        later = to_owner and position_of(entries[slot]) > position_of(entries[head])
+        if later and since_ts <= sent_ts < first_ts:
+            first_ts = sent_ts
+    return int(first_ts)
 
 
 @compiled

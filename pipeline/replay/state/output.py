@@ -163,6 +163,7 @@ class KernelInterval(NamedTuple):
     passed_entry: int
     passed_ts: int
     passed_by: int  # who was sent the later entry
+    takes_since_ts: int  # since when the owner certainly had permits, as far as it was not unavailable
     holds: int  # 1 if its owner holds messages, or gave up some since it began
     blocked_until_ts: int  # until when the owner was, or may have been, blocked on unacknowledged messages
 

@@ -67,14 +67,15 @@ def _told(replay: Replay) -> list[tuple[str, str]]:
 
 def test_a_drained_hash_that_is_passed_over_is_stuck() -> None:
     log, drained = _drained()
-    log.now_us += 2 * SECOND
     _sent(log, 2, 3, LOWEST)
+    log.now_us += 2 * SECOND
+    _sent(log, 2, 4, LOWEST)
     log.now_us += SECOND
     sent = log.dispatch(2, 1, LOW)
     replay = replayed(log.rows)
     (found,) = replay.passed_over
     assert (found.hash, found.owner, found.entries) == (LOW_HASH, 2, 2)
-    assert (found.head, found.passed) == ((1, 1), (1, 3))
+    assert (found.head, found.passed) == ((1, 1), (1, 4))
     assert (found.from_seq, found.to_seq, found.ended_by) == (drained, sent, "dispatch")
     assert (found.drained_from, found.registered) == (1, 1)
     # One move, the join of 2: counted once, so it is not #23845.
@@ -85,8 +86,9 @@ def test_a_drained_hash_that_is_passed_over_is_stuck() -> None:
 def test_a_hash_that_never_drained_is_stalled() -> None:
     log = _two()
     published = log.publish(0, HIGH)
-    log.now_us += 2 * SECOND
     _sent(log, 1, 1, HIGHEST)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 2, HIGHEST)
     replay = replayed(log.rows)
     (found,) = replay.passed_over
     assert (found.hash, found.owner, found.drained_from, found.ended_by) == (HIGH_HASH, 1, -1, "open")
@@ -127,8 +129,9 @@ def test_a_hash_that_was_passed_over_right_at_the_start_only_is_none() -> None:
 def test_less_than_a_second_is_none(waited_us: int, reported: int) -> None:
     log = _two()
     log.publish(0, HIGH)
-    log.now_us += waited_us
     _sent(log, 1, 1, HIGHEST)
+    log.now_us += waited_us
+    _sent(log, 1, 2, HIGHEST)
     log.dispatch(1, 0, HIGH)
     assert len(replayed(log.rows).passed_over) == reported
 
@@ -160,15 +163,17 @@ def test_what_may_be_overtaken_is_not_passed_over(aside: str) -> None:
 def test_a_change_of_owner_does_not_cut_one_finding_in_two() -> None:
     log = _two()
     published = log.publish(0, LOWEST)
-    log.now_us += 2 * SECOND
     _sent(log, 2, 1, LOW)
-    log.join(3)
     log.now_us += 2 * SECOND
-    # Consumer 3 has the lowest quarter now, and entries 3 and 0 are of one hash: only another one passes it over.
-    _sent(log, 3, 2, b"key-5")
-    last = log.publish(3, LOW)
+    _sent(log, 2, 2, LOW)
+    log.join(3)
+    # Consumer 3 has the lowest quarter now: only another hash of it passes this one over.
+    _sent(log, 3, 3, b"key-5")
+    log.now_us += 2 * SECOND
+    _sent(log, 3, 4, b"key-5")
+    last = log.publish(5, LOW)
     (found,) = replayed(log.rows).passed_over
-    assert (found.hash, found.owner, found.head, found.passed) == (LOWEST_HASH, 3, (1, 0), (1, 2))
+    assert (found.hash, found.owner, found.head, found.passed) == (LOWEST_HASH, 3, (1, 0), (1, 4))
     assert (found.from_seq, found.to_seq, found.ended_by) == (published, last, "open")
 
 
@@ -176,11 +181,13 @@ def test_a_hash_that_was_served_in_between_is_found_twice() -> None:
     log = _two()
     for entry in (0, 1):
         log.publish(entry, HIGH)
-    log.now_us += 2 * SECOND
     _sent(log, 1, 2, HIGHEST)
-    log.dispatch(1, 0, HIGH)
     log.now_us += 2 * SECOND
     _sent(log, 1, 3, HIGHEST)
+    log.dispatch(1, 0, HIGH)
+    _sent(log, 1, 4, HIGHEST)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 5, HIGHEST)
     log.dispatch(1, 1, HIGH)
     assert [(found.head, found.ended_by) for found in replayed(log.rows).passed_over] == [
         ((1, 0), "dispatch"),
@@ -224,8 +231,9 @@ def test_a_hash_passed_over_on_an_older_broker_waits_behind_the_head_of_replay(
     log.publish(0, HIGH)
     for entry in others:
         log.publish(entry, LOW)
-    log.now_us += 2 * SECOND
     _sent(log, 1, 1, HIGHEST)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 3, HIGHEST)
     assert _told(replayed(log.rows, version="3.0.7")) == [("stalled", severity)]
 
 
@@ -282,13 +290,16 @@ def test_what_goes_on_under_another_owner_counts_once_beyond_the_limit_too() -> 
     log = _two()
     log.publish(0, HIGH)
     log.publish(1, LOWEST)
-    log.now_us += 2 * SECOND
     _sent(log, 1, 2, HIGHEST)
-    log.dispatch(1, 0, HIGH)
     _sent(log, 2, 3, LOW)
-    log.join(3)
     log.now_us += 2 * SECOND
-    _sent(log, 3, 4, b"key-5")
+    _sent(log, 1, 4, HIGHEST)
+    log.dispatch(1, 0, HIGH)
+    _sent(log, 2, 5, LOW)
+    log.join(3)
+    _sent(log, 3, 6, b"key-5")
+    log.now_us += 2 * SECOND
+    _sent(log, 3, 7, b"key-5")
     whole = replayed(log.rows)
     limited = replayed(log.rows, thresholds=Thresholds(intervals_max=1))
     assert [found.hash for found in whole.passed_over] == [HIGH_HASH, LOWEST_HASH]

@@ -1,7 +1,7 @@
 """When an entry that waits was not passed over: its owner may have been blocked, or the broker had not read it."""
 
 import pytest
-from local_replay import HIGH, LOW, LOWEST, Log, replayed, say, two
+from local_replay import HIGH, HIGHEST, LOW, LOWEST, Log, replayed, say, two
 
 SECOND_US = 1_000_000
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
@@ -75,4 +75,30 @@ def test_what_a_rewound_cursor_has_yet_to_read_is_not_passed_over(way: str, read
     log.join(3)
     log.flow(3, 100)
     around_six(log, 3, read)
+    assert replayed(log.rows).passed_heads == found
+
+
+@pytest.mark.parametrize(
+    ("flows", "earlier", "found"), [(True, False, ["(1, 1)"]), (False, False, []), (False, True, ["(1, 1)"])]
+)
+def test_without_flow_rows_only_what_an_owner_is_sent_shows_that_it_has_permits(
+    flows: bool, earlier: bool, found: list[str]
+) -> None:
+    """Entry 1 waits for three seconds; later ones are sent right after it came, or only in the end."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    if flows:
+        log.flow(1, 1_000)
+        log.flow(2, 1_000)
+    send(log, 1, 0, HIGH)
+    log.publish(1, HIGH)
+    if earlier:
+        send(log, 1, 2, HIGHEST)
+    send(log, 2, 3, LOW)
+    for entry in range(4, 10):
+        log.now_us += SECOND_US // 2
+        send(log, 2, entry, LOW)
+    send(log, 1, 10, HIGHEST)
+    log.dispatch(1, 1, HIGH)
     assert replayed(log.rows).passed_heads == found

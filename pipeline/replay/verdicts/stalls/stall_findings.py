@@ -1,10 +1,11 @@
 """Findings of `draining_stuck` and `stalled`: entries that could be sent and were not (V10, V11).
 
 A hash was passed over if no other consumer held it and, while its entries waited for long, its owner was sent later
-ones: so the owner had permits, and the broker had read past the waiting entries. If the owner was sent nothing at all,
-flow rows have to show that it had permits, and other consumers have to be sent later entries. If no consumer is sent
-anything, the whole standstill is the finding and not each hash, unless the trace explains it. If no row shows permits,
-the consumers may have had none, and a standstill is not provable.
+ones: so the owner had permits, and the broker had read past the waiting entries. Without flow rows it had some for
+certain from the first of these on. If the owner was sent nothing at all, flow rows have to show that it had permits,
+and other consumers have to be sent later entries. If no consumer is sent anything, the whole standstill is the finding
+and not each hash, unless the trace explains it. If no row shows permits, the consumers may have had none, and a
+standstill is not provable.
 """
 
 from collections import Counter
