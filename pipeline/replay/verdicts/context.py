@@ -240,7 +240,7 @@ class FindingContext:
         changes = sorted(joins + leaves)
         connected = np.cumsum([change for _, change in changes])
         empty = [ts_us for (ts_us, _), left in zip(changes, connected, strict=True) if left <= 0]
-        certain = [rejoin.left.ts_us for rejoin in self.rejoins]
+        certain = [rejoin.left.ts_us for rejoin in self.rejoins if rejoin.left < rejoin.joined]
         return [at for at in empty if all(abs(at - ts_us) > 2 * self.skew_us for ts_us in certain)]
 
     @cached_property

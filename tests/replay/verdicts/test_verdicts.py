@@ -507,6 +507,21 @@ def test_redelivery_counts_may_be_lost_where_nobody_may_have_been_connected(apar
     assert replayed(log.rows).verdicts["redelivery_count", sent].severity == severity
 
 
+def test_redelivery_counts_may_be_lost_where_a_join_and_the_last_leave_overlap() -> None:
+    log = one_consumer()
+    log.dispatch(1, 0, count=0)
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, count=1)
+    log.leave(1, phases="start")
+    log.join(2, phases="start")
+    log.publish(1)
+    log.now_us += 5_000
+    log.join(2, phases="end")
+    log.leave(1, phases="end")
+    sent = log.dispatch(2, 0, count=0)
+    assert replayed(log.rows).verdicts["redelivery_count", sent].severity == "not_provable"
+
+
 def test_acknowledgements_out_of_place_are_facts() -> None:
     log = one_consumer()
     log.join(2)
