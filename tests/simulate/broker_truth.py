@@ -264,7 +264,9 @@ class Truth:
         shown = Counter(
             owner
             for position, owner in owners.items()
-            if first <= position < self._shown_read and self._read_for[position] == owner
+            if first <= position < self._shown_read
+            and self._read_for[position] == owner
+            and self._is_shown_due(position, now_us)
         )
         for number, (since_us, _) in self._short_since_us.items():
             if now_us - since_us >= THRESHOLD_US + LOOK_US and shown[number] > self.grown_until(now_us):
