@@ -89,6 +89,37 @@ def test_a_hash_is_not_passed_over_before_its_first_entry_came_back() -> None:
     assert [(seen.hash, seen.head) for seen in replayed(log.rows).passed_over if seen.head == (1, 0)] == []
 
 
+@pytest.mark.parametrize(
+    ("twice", "expected"), [(True, "not_provable unacked_limit_subscription"), (False, "violation")]
+)
+def test_who_has_left_since_may_have_filled_the_subscription(twice: bool, expected: str) -> None:
+    """With what consumer 2 was sent twice they had as many as the limit; 1 has more than half of it."""
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=7)
+    hold(log, 5)
+    log.publish(5, LOW)
+    for _ in range(2 if twice else 1):
+        log.dispatch(2, 5, LOW)
+    log.ack(2, 5)
+    log.leave(2)
+    waits_for_long(log, 6, HIGH)
+    assert doubted(log) == [expected]
+
+
+@pytest.mark.parametrize(("twice", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
+def test_what_waits_for_who_may_be_blocked_may_fill_replay(twice: bool, expected: str) -> None:
+    """Of consumer 1, which perhaps has as many as its limit, as many entries wait as replay may have; then one of 2."""
+    log = two()
+    say(log, **{PER_CONSUMER: 4}, keySharedLookAheadMsgInReplayThresholdPerConsumer=2)
+    hold(log, 3)
+    if twice:
+        log.dispatch(1, 2, HIGH)
+    for entry in range(3, 7):
+        log.publish(entry, HIGH)
+    waits_for_long(log, 7, LOW)
+    assert doubted(log) == [expected]
+
+
 @pytest.mark.parametrize(("skips", "expected"), [(True, []), (False, ["violation"])])
 def test_the_broker_may_count_on_what_was_skipped_while_it_was_held(skips: bool, expected: list[str]) -> None:
     log = two()

@@ -112,8 +112,10 @@ def _blocked(situation: Situation) -> Mask:
 
 
 def _full(situation: Situation) -> Mask:
-    limit = common_of(situation.state)["unacked_limit"]
-    uncounted = int(situation.consumers["uncounted"][situation.connected].sum())
+    common, consumers = common_of(situation.state), situation.consumers
+    # Who has left since the last dispatch may have counted when the limit was reached.
+    counted = situation.connected | (consumers["gave_up_at"]["seq"] > common["last_dispatch"]["seq"])
+    limit, uncounted = common["unacked_limit"], int(consumers["uncounted"][counted].sum())
     return situation.unread & (uncounted > 0 and 0 < limit <= 2 * (situation.unacked + uncounted))
 
 
@@ -129,7 +131,8 @@ def _replay_full(situation: Situation) -> bool:
     unsure = _unsure(situation.state) + waiters(situation.state, delayed=True).slot.size
     if situation.recent.applies or limit is None or unsure + waiting.slot.size < limit:
         return False
-    return unsure > 0 or bool(may_be_skipped(situation.state, waiting, situation.reported).any())
+    skipped = may_be_skipped(situation.state, waiting, situation.reported)
+    return unsure > 0 or bool(skipped.any() or _blocked(situation).any())
 
 
 def _unsure(state: Seen) -> int:
@@ -188,8 +191,8 @@ DOUBTS: Final[Mapping[str, Doubt]] = {
         _has_its_share,
     ),
     "look_ahead_limit": Doubt(
-        "entries of which no row shows where they are, from before a reset or a skip or delayed, may have filled "
-        "replay up to the look-ahead limit",
+        "entries of which no row shows where they are, from before a reset or a skip or delayed, or of consumers that "
+        "the broker may have blocked, may have filled replay up to the look-ahead limit",
         _replay_full,
     ),
     RATE: Doubt(
