@@ -10,6 +10,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import unavailable_us, unserved_us
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, ran_us, run_while, set_point, set_position
@@ -43,6 +44,27 @@ def begin_wait(state: SeenByBlocking, at: int, point: TracePoint) -> None:
     waits[at].clear_full_us = ran_us(state.waits.common[0].blocked_on_unacked, point.ts_us)
     waits[at].clear_unavailable_us = unavailable_us(state, owner, point.ts_us)
     waits[at].clear_unserved_us = unserved_us(state, owner, point.ts_us)
+
+
+@compiled
+def note_free(state: SeenByBlocking, at: int, point: TracePoint) -> None:
+    """Notes that no other consumer holds the hash from here on."""
+    begin_wait(state, at, point)
+    state.waits.hashes[at].free_ts = point.ts_us
+
+
+@compiled
+def note_move(state: SeenByBlocking, at: int, ts: int) -> None:
+    """Notes until when the owner of a hash, which loses it, held it up, unless it had it for too short a time.
+
+    The intervals of consumers that can be sent nothing have ended by then.
+    """
+    owner, waits, until_ts = state.hashes[at].owner, state.waits, ts
+    if owner != UNLOOKED and ts - waits.hashes[at].clear.ts_us < READ_AND_PAUSE_US:
+        return
+    if owner >= 0 and state.consumers[owner].blocked == 0 and waits.consumers[owner].recent == 0:
+        until_ts = max(waits.consumers[owner].cause_since.ts_us, state.consumers[owner].unblocked_ts)
+    waits.hashes[at].free_ts = max(waits.hashes[at].free_ts, until_ts)
 
 
 @compiled

@@ -7,7 +7,7 @@ looking ahead (`timeline`).
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
 from dispatch_audit.pipeline.replay.blocking.passed_over import note_starved
-from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain, note_free, note_move
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     count_never_sent,
     expect_end,
@@ -208,10 +208,10 @@ def change_owners(state: State, out: Output, point: TracePoint, ended_by: int, p
                 if state.hashes[at].owner == UNLOOKED:
                     begin_wait(state, at, point)
                 note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
+                note_move(state, at, point.ts_us)
                 hash_served(state, out, at, point, ended_by, policy)
                 end_wait(state, out, at)
                 state.hashes[at].owner = owner
-                state.hashes[at].free_ts = point.ts_us
                 begin_wait(state, at, point)
     note_capacities(state, out, point, ended_by, policy.report_min_us)
 
@@ -225,7 +225,7 @@ def all_hashes_served(state: State, out: Output, point: TracePoint, ended_by: in
             note_overdue_of(state, out, at, point, ended_by, policy.stall_threshold_us)
             hash_served(state, out, at, point, ended_by, policy)
             end_wait(state, out, at)
-            state.hashes[at].free_ts = point.ts_us
+            note_free(state, at, point)
 
 
 @compiled

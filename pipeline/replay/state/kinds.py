@@ -66,7 +66,6 @@ HASH = RecordKind(
         "moved_by_seq": UNKNOWN,  # in front of it the change that began the episode has certainly taken effect
         "registered": 0,  # how often the broker began to count its pending entries as draining, at one holder
         "left_sent_seq": UNKNOWN,  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
-        "free_ts": 0,  # since when its owner is the same and no other consumer holds it
         "idle_us": 0,  # message-microseconds waited while it could be served
         "summed_to_ts": 0,
     },

@@ -128,6 +128,39 @@ def test_a_subscription_that_is_back_at_half_of_its_limit_stalls_however_long_it
     assert causes_and_seconds(replay) == [("unacked_limit_subscription", 5), ("unexplained", 2)]
 
 
+def test_a_stall_goes_on_where_consumers_come_back_at_once() -> None:
+    """LOW waits for consumers with permits, each for less than a stall; between two it belongs to one without."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    flow(log, 2)
+    log.publish(0, LOW)
+    for consumer in (3, 4):
+        log.now_us += 4 * SECOND_US // 5
+        log.leave(consumer - 1)
+        log.join(consumer)
+        flow(log, consumer)
+    log.now_us += 4 * SECOND_US // 5
+    log.dispatch(4, 0, LOW)
+    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+
+
+@pytest.mark.parametrize(("permits", "weighed"), [(1000, {("stalled", "violation"): 1}), (0, {})])
+def test_a_stall_goes_on_where_a_hash_moves_from_an_owner_that_could_be_sent_it(
+    permits: int, weighed: dict[tuple[str, str], int]
+) -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1, permits)
+    log.publish(0, LOW)
+    log.now_us += 4 * SECOND_US // 5
+    log.join(2)
+    flow(log, 2)
+    log.now_us += 4 * SECOND_US // 5
+    log.dispatch(2, 0, LOW)
+    assert replayed(log.rows).weighed == weighed
+
+
 def test_what_has_just_come_is_not_what_could_have_been_sent_all_the_while() -> None:
     # LOW waits for its owner's permits, HIGH is sent at once.
     log = Log()

@@ -21,6 +21,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import (
     reported_as_read,
     shown_as_read,
 )
+from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.output import By
@@ -104,6 +105,8 @@ class Situation:
         """Why each consumer can be sent nothing, or could not less than a stall threshold ago."""
         waits: Any = self.state.waits.consumers.view(np.ndarray)
         lately = (waits["cause"] == Cause.READY.value) & (waits["cause_since"]["ts_us"] > self.since_us)
+        # The moment in which one that joined had no permits yet explains nothing.
+        lately &= waits["unavailable_us"] >= READ_AND_PAUSE_US
         found: Ints = np.where(lately, waits["former"], waits["cause"])
         return found
 
@@ -142,8 +145,8 @@ class Situation:
     def held(self) -> Mask:
         """Which of the entries that wait their owner or their hash has held up."""
         waiting = self.waiting
-        clear_ts = self.state.waits.hashes.view(np.ndarray)["clear"]["ts_us"][waiting.hash_at]
-        held: Mask = waiting.drains | (clear_ts > self.since_us) | (waiting.owner == NOBODY)
+        free_ts = self.state.waits.hashes.view(np.ndarray)["free_ts"][waiting.hash_at]
+        held: Mask = waiting.drains | (free_ts > self.since_us) | (waiting.owner == NOBODY)
         return held | self.unavailable[waiting.owner]
 
     @cached_property

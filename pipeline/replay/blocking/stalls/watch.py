@@ -37,6 +37,7 @@ class StallWatch:
     _unexplained: Blocked | None = None  # what the last look found that had no cause, and lasted as long as a stall
     _last: Blocked | None = None  # what the last look found
     _left_us: int = LONG_AGO_US  # the time of the last leave
+    _looked_us: int = LONG_AGO_US  # the time of the last change that was looked at
     _brought_about: tuple[int, int] = (0, By.ACK)  # time and kind of the last change, perhaps the reason of a dispatch
 
     def suspend(self) -> None:
@@ -57,8 +58,11 @@ class StallWatch:
             The stall that a skip has ended before, if nothing that waited in it waits any more.
         """
         skipped, leaves = self._turn_to(situation), ended_by == By.LEAVE
-        if not (leaves and at.ts_us - self._left_us <= self._skew_us):
+        # What has just come with another change explains nothing.
+        at_once = at.ts_us - self._looked_us < READ_AND_PAUSE_US and ended_by not in _SKIPS
+        if not (at_once or (leaves and at.ts_us - self._left_us <= self._skew_us)):
             self._look(situation, at, ended_by)
+            self._looked_us = at.ts_us
         if leaves:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)

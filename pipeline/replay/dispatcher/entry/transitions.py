@@ -27,7 +27,7 @@ How the states show in a slot:
 """
 
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
+from dispatch_audit.pipeline.replay.blocking.wait_causes import note_free
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, note_read, note_unsent, was_passed
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_episode, stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left
@@ -171,8 +171,7 @@ def remove_pending(state: State, out: Output, slot: int, point: TracePoint, ende
         return
     if hashes[at].episode.from_seq != UNKNOWN:
         end_episode(state, out, at, point, ended_by)
-        begin_wait(state, at, point)
-        hashes[at].free_ts = point.ts_us
+        note_free(state, at, point)
     # If other consumers hold entries, which breaks the promise, the receiver of the oldest dispatch becomes the holder.
     held = hashes[at].first
     hashes[at].holder = entries[held].holder if held >= 0 else NOBODY

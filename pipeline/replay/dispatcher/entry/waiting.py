@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.passed_over import report_starved
-from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain, note_free
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
 from dispatch_audit.pipeline.replay.state.output import EPISODES, NEW_EPISODE, By, Output
@@ -112,8 +112,7 @@ def remap(state: State, before: Routing, point: TracePoint, over_seq: int) -> No
                 hashes[at].away = 0
                 hashes[at].episode.returned_seq = point.seq
                 hashes[at].episode.returned_ts = point.ts_us
-                hashes[at].free_ts = point.ts_us
-                begin_wait(state, at, point)
+                note_free(state, at, point)
         elif hashes[at].away == 1:
             hashes[at].episode.new_owner = owner
         elif owner_of(before, hashes[at].hash) == holder:
@@ -275,7 +274,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     """Reports a hash as starved if an entry of it was due for `longest_us`; call before the entry is sent."""
     entries, hashes, waits = state.entries, state.hashes, state.waits.consumers
     at = entries[slot].hash_at
-    owner = hashes[at].owner
+    owner, free_ts = hashes[at].owner, state.waits.hashes[at].free_ts
     # One that an administrator may have skipped need not be sent (E6), nor one that the broker has not read yet.
     marks = entries[slot].marks & (Mark.WAITING | Mark.DUE | Mark.SENT | Mark.MAYBE_SKIPPED | Mark.READ)
     if marks != Mark.WAITING | Mark.DUE | Mark.READ or hashes[at].away == 1 or owner < 0:
@@ -284,7 +283,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     if waits[owner].cause != Cause.READY or state.consumers[owner].blocked == 1:
         return
     due_ts = max(entries[slot].due.ts_us, entries[slot].read_ts)
-    from_ts = max(due_ts, hashes[at].free_ts, waits[owner].cause_since.ts_us, state.consumers[owner].unblocked_ts)
+    from_ts = max(due_ts, free_ts, waits[owner].cause_since.ts_us, state.consumers[owner].unblocked_ts)
     if point.ts_us - from_ts >= longest_us:
         since = TracePoint(entries[slot].due.seq, from_ts)
         report_starved(state, out, at, slot, since, point, ended_by, 0)
