@@ -36,6 +36,7 @@ class Surplus(NamedTuple):
     # The broker's count of unacknowledged messages minus those that the consumer holds; F10 leaves a surplus.
     messages: int
     ts_us: int  # the time of the snapshot
+    redelivered_us: int = 0  # when the consumer last asked for all that it held; 0: it never did
 
 
 @checkpointed("blocked_attempts")
@@ -130,7 +131,9 @@ class SnapshotCheck:
                 held = before.rebuilt.unacked[index]
                 if held == after.rebuilt.unacked[index] and held.least == held.most:
                     bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
-                    self.surpluses.append(Surplus(*bracket, index, consumer.unacked - held.most, snapshot.ts_us))
+                    redelivered_us = int(dispatcher.seen.consumers.view(np.ndarray)["redeliver_ts"][index])
+                    messages = consumer.unacked - held.most
+                    self.surpluses.append(Surplus(*bracket, index, messages, snapshot.ts_us, redelivered_us))
 
     def forget(self, reported_seq: int, recent_us: int, draining: Set[tuple[int, int]]) -> None:
         """Drops what was reported up to a row, except what is newer than `recent_us` or concerns `draining` hashes.

@@ -100,6 +100,14 @@ def test_a_snapshot_far_away_says_nothing(before_us: int, after_us: int) -> None
         assert verdict.because.startswith("this is the signature of")
 
 
+@pytest.mark.parametrize(("asked_us", "severity"), [(-1, "violation"), (1, "known_bug")])
+def test_a_request_for_all_that_a_consumer_holds_lets_the_broker_count_anew(asked_us: int, severity: str) -> None:
+    replay = overlapping()
+    surpluses = _surpluses(replay, 0, 0, before_us=10)
+    asked = [surplus._replace(redelivered_us=surpluses[0].ts_us + asked_us) for surplus in surpluses]
+    assert {verdict.severity for verdict in verdicts(replay, *asked)} == {severity}
+
+
 def _surpluses(replay: Replay, before: int, after: int, before_us: int = 0, after_us: int = 0) -> list[Surplus]:
     """What snapshots say that are so much older than the first duplicate, and so much newer than the last."""
     times = replay.replayed.findings.ts_us
