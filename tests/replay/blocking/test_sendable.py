@@ -292,6 +292,31 @@ def test_without_a_dispatch_that_shows_how_far_was_read_a_join_may_hold_back_its
     assert replayed(log.rows, settings=CLASSIC).weighed == {("stalled", "not_provable"): 1}
 
 
+@pytest.mark.parametrize(
+    ("joined_at", "severity"), [("1:1", "violation"), ("1:2", "not_provable"), (None, "not_provable")]
+)
+def test_a_snapshot_shows_that_nobody_has_joined_recently(joined_at: str | None, severity: str) -> None:
+    # Entry 0 is from before the reset: without a snapshot nobody knows whether it holds back who joined after that.
+    log = _one()
+    log.publish(0, HIGH)
+    log.reset("seek")
+    for consumer in (2, 3):
+        log.join(consumer)
+        log.flow(consumer, 100)
+    log.publish(1, HIGH)
+    log.dispatch(2, 1, HIGH)
+    log.ack(2, 1)
+    log.publish(2, HIGH)
+    log.now_us += SECOND_US
+    joined = {} if joined_at is None else {"read_position_when_joining": joined_at}
+    log.snapshot(
+        *(reported(n, available_permits=90, **joined) for n in (2, 3)), mark_delete_position="1:0", read_position="1:3"
+    )
+    log.now_us += 2 * SECOND_US
+    log.publish(3, HIGH)
+    assert replayed(log.rows, settings=CLASSIC).weighed == {("stalled", severity): 1}
+
+
 @pytest.mark.parametrize(("since_us", "severity"), [(0, "not_provable"), (2 * SECOND_US, "violation")])
 def test_what_may_hold_a_newcomer_back_counts_until_lately(since_us: int, severity: str) -> None:
     """Consumer 1 acknowledges the only entry that was sent when 2 joined; then 2 is sent what waits."""

@@ -98,6 +98,8 @@ def _reads_slowly(situation: Situation) -> bool:
 
 
 def _joined_recently(situation: Situation) -> Mask | bool:
+    if situation.reported.released.issuperset(np.flatnonzero(situation.connected).tolist()):
+        return False
     # Consumers that joined after a reset wait for what is unsure. A skip does not show when it releases these (6.1).
     skipped = bool(common_of(situation.state)["skip_begun_ts"] > situation.interval.from_ts)
     perhaps = situation.recent.applies and (skipped or _unsure(situation.state) > 0)

@@ -33,6 +33,7 @@ class Reported(NamedTuple):
         unacked: unacknowledged messages of the subscription; None: no snapshot says it.
         full: whether the subscription was blocked on them.
         short: the indexes of the consumers that had no permits.
+        released: the indexes of the consumers that mark-delete let go: it reaches where they joined (6.1).
         reads: whether the dispatcher waited for a read at `position_us`; None: that snapshot does not say it.
         storage_us: since when every snapshot has shown a read from storage under way; 0: the last one does not.
         replay_at_read: the last size of the replay queue in front of which the broker read on; 0: no snapshot shows it.
@@ -49,6 +50,7 @@ class Reported(NamedTuple):
     unacked: int | None = None
     full: bool = False
     short: frozenset[int] = frozenset()
+    released: frozenset[int] = frozenset()
     reads: bool | None = None
     storage_us: int = 0
     replay_at_read: int = 0
@@ -64,7 +66,7 @@ class Reported(NamedTuple):
         if self.replay_us < since_us:
             found = found._replace(in_replay=None)
         if self.position_us < since_us:
-            found = found._replace(read_position=None, reads=None)
+            found = found._replace(read_position=None, reads=None, released=frozenset())
         if self.unacked_us < since_us:
             found = found._replace(unacked=None, full=False, short=frozenset())
         return found
@@ -111,6 +113,7 @@ class Reports:
                 read_position=snapshot.read_position,
                 stands_us=snapshot.ts_us if snapshot.read_position != before.read_position else before.stands_us,
                 mark_delete=snapshot.mark_delete,
+                released=_released(snapshot, consumers),
                 reads=snapshot.reads,
             )
         self.last = found
@@ -127,6 +130,15 @@ class Reports:
     def without_permits_us(self, consumer: int) -> int:
         """When the last snapshot that shows a consumer without permits was taken; long ago if none does."""
         return self._without_permits.get(consumer, LONG_AGO_US)
+
+
+def _released(snapshot: Snapshot, consumers: Mapping[int, int]) -> frozenset[int]:
+    """The consumers of which a snapshot shows that they are not recently joined, by their indexes."""
+    if snapshot.mark_delete is None:
+        return frozenset()
+    ledger, entry = snapshot.mark_delete
+    joined = ((consumers.get(c.consumer), c.joined_at) for c in snapshot.consumers)
+    return frozenset(of for of, at in joined if of is not None and at is not None and at <= (ledger, entry + 1))
 
 
 def _is_short(consumer: ConsumerSnapshot, blocks_at: int) -> bool:
