@@ -129,7 +129,7 @@ def begin_hash(state: SeenByBlocking, at: int) -> None:
     """Begins the memory of a hash that gets a slot."""
     state.waits.hashes[at].why = Cause.READY
     state.waits.hashes[at].read.ts_us = UNKNOWN
-    state.waits.hashes[at].free_ts = 0
+    state.waits.hashes[at].owned_ts = state.waits.hashes[at].free_ts = 0
 
 
 @compiled

@@ -60,6 +60,7 @@ def note_move(state: SeenByBlocking, at: int, ts: int) -> None:
     The intervals of consumers that can be sent nothing have ended by then.
     """
     owner, waits, until_ts = state.hashes[at].owner, state.waits, ts
+    waits.hashes[at].owned_ts = ts
     if owner != UNLOOKED and ts - waits.hashes[at].clear.ts_us < READ_AND_PAUSE_US:
         return
     if owner >= 0 and state.consumers[owner].blocked == 0 and waits.consumers[owner].recent == 0:

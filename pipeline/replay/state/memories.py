@@ -28,6 +28,7 @@ HASH_WAIT = RecordKind(
         "clear_look_ahead_us": UNKNOWN,  # the time until then in which the look-ahead limit was reached
         "clear_full_us": UNKNOWN,  # the time until then in which the subscription was blocked on unacked messages
         "clear_idle_us": UNKNOWN,  # what its entries had waited until then (`HASH.idle_us`)
+        "owned_ts": 0,  # since when its owner is the same
         "free_ts": 0,  # since when no other consumer holds it, and its former owners, if any, could be sent something
         # The row that shows that the broker has read the first waiting entry; no point: it was read before it was the
         # first one, or was not read.

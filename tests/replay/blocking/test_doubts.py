@@ -106,6 +106,25 @@ def test_who_has_left_since_may_have_filled_the_subscription(twice: bool, expect
     assert doubted(log) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("after_us", "expected"), [(600_000, "not_provable unacked_limit_subscription"), (2_000_000, "violation")]
+)
+def test_a_doubt_counts_for_as_long_as_a_stall_after_the_last_look_that_found_it(after_us: int, expected: str) -> None:
+    """With what was sent twice the subscription is at its limit, until a row says that there is none any more."""
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=7)
+    hold(log, 5)
+    log.publish(5, LOW)
+    log.dispatch(2, 5, LOW)
+    log.dispatch(2, 5, LOW)
+    log.publish(6, HIGH)
+    log.now_us += 600_000
+    say(log, maxUnackedMessagesPerSubscription=0)
+    log.now_us += after_us
+    log.publish(7, HIGH)
+    assert doubted(log) == [expected]
+
+
 @pytest.mark.parametrize(("twice", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
 def test_what_waits_for_who_may_be_blocked_may_fill_replay(twice: bool, expected: str) -> None:
     """Of consumer 1, which perhaps has as many as its limit, as many entries wait as replay may have; then one of 2."""
@@ -148,12 +167,12 @@ def test_the_broker_may_count_on_what_a_read_in_flight_sent_after_a_skip(skips: 
     assert [found for found in doubted(log) if found == "violation"] == expected
 
 
-def others_are_sent(log: Log, first: int, entries: int) -> None:
-    """Consumer 2 is sent an entry each half second, and acknowledges it."""
+def others_are_sent(log: Log, first: int, entries: int, to: int = 2) -> None:
+    """A consumer is sent an entry of LOW each half second, and acknowledges it."""
     for entry in range(first, first + entries):
         log.publish(entry, LOW)
-        log.dispatch(2, entry, LOW)
-        log.ack(2, entry)
+        log.dispatch(to, entry, LOW)
+        log.ack(to, entry)
         log.now_us += SECOND_US // 2
 
 
@@ -213,6 +232,21 @@ def test_a_delayed_entry_was_not_overdue_while_its_hash_drained(held: bool, foun
         log.now_us += SECOND_US // 2
     log.leave(2)
     assert replayed(log.rows).passed_heads == found
+
+
+@pytest.mark.parametrize(("entries", "found"), [(2, []), (4, ["(1, 0)"])])
+def test_a_delayed_entry_is_overdue_from_the_last_move_of_its_hash_on(entries: int, found: list[str]) -> None:
+    """Consumer 2 could be sent it for 0.8 s, then 1, which is sent later ones for one second or two."""
+    log = two()
+    log.publish(0, LOW, deliver_at_ms=log.now_us // 1000 + 1)
+    log.publish(1, HIGH)
+    log.dispatch(1, 1, HIGH)
+    log.now_us += 4 * SECOND_US // 5
+    log.leave(2)
+    others_are_sent(log, 2, entries, to=1)
+    log.now_us -= SECOND_US // 10
+    log.dispatch(1, 0, LOW)
+    assert replayed(log.rows, settings={**AUTO_SPLIT, "delayedDeliveryTickTimeMillis": 1}).passed_heads == found
 
 
 def test_what_is_due_was_not_read_before_what_comes_in_front_of_it() -> None:

@@ -35,6 +35,7 @@ class StallWatch:
     _skew_us: int
     _explained: Blocked | None = None  # what the last look found that had a cause
     _unexplained: Blocked | None = None  # what the last look found that had no cause, and lasted as long as a stall
+    _doubted: Blocked | None = None  # what the last look found that was not provable, and lasted
     _last: Blocked | None = None  # what the last look found
     _left_us: int = LONG_AGO_US  # the time of the last leave
     _looked_us: int = LONG_AGO_US  # the time of the last change that was looked at
@@ -42,7 +43,7 @@ class StallWatch:
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
-        self._explained = self._unexplained = self._last = None
+        self._explained = self._unexplained = self._doubted = self._last = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Forgets what was seen of causes that cannot be: the broker does not have the limit."""
@@ -89,12 +90,16 @@ class StallWatch:
         found = self._last = None if interval is None else stalled(situation.over(interval))
         if found is None:
             return
+        lasted_us, doubted = at.ts_us - found.span.from_ts, self._lately_doubted(at)
         if not found.is_finding:
             self._explained = found
-        elif at.ts_us - found.span.from_ts >= self._threshold_us and self._still_explained(at) is None:
+            return
+        if lasted_us >= READ_AND_PAUSE_US and not found.kind.provable:
+            self._doubted = found
+        if lasted_us >= self._threshold_us and self._still_explained(at) is None:
             before, cause = self._unexplained, self._explained
             is_first = before is None or cause is None or cause.span.to_ts <= before.span.to_ts
-            if is_first and self._lately_doubted(before, at) is None:
+            if is_first and doubted is None:
                 self._unexplained = found
 
     def dispatched(self, situation: Situation, at: TracePoint, sent: Position) -> list[Blocked]:
@@ -112,14 +117,15 @@ class StallWatch:
             return skipped
         before_leaves = self._last if at.ts_us - self._left_us <= self._skew_us else None
         found = self._still_explained(at) or before_leaves or stalled(situation.over(interval, sent))
-        before, cause = self._unexplained, self._explained
+        before, cause, doubted = self._unexplained, self._explained, self._lately_doubted(at)
         self.suspend()
         if found is None or not found.is_finding:
             # What explains the rest of the time does not explain the time before.
             if before is not None:
                 return [*skipped, before, *self._rest(found, before, interval)]
             return skipped if found is None else [*skipped, found._replace(span=interval)]
-        found = self._lately_doubted(before, at) or found
+        if doubted is not None:
+            found = doubted._replace(entries=found.entries, waited_us=found.waited_us, roots=found.roots)
         # A stall begins when a cause is over.
         if cause is not None:
             began = [before] if before is not None and before.span.to_ts < cause.span.to_ts else []
@@ -135,14 +141,15 @@ class StallWatch:
             return []
         return [_after(before, found, interval)]
 
-    def _lately_doubted(self, before: Blocked | None, at: TracePoint) -> Blocked | None:
+    def _lately_doubted(self, at: TracePoint) -> Blocked | None:
         """What an earlier look found, if something perhaps held back until lately: what ended that may be recent."""
-        lately = before is not None and at.ts_us - before.span.to_ts < self._threshold_us
-        return before if before is not None and lately and not before.kind.provable else None
+        return self._lately(self._doubted, at)
 
     def _still_explained(self, at: TracePoint) -> Blocked | None:
         """What explained the time until lately, if anything did; longer ago it explains nothing since."""
-        seen = self._explained
+        return self._lately(self._explained, at)
+
+    def _lately(self, seen: Blocked | None, at: TracePoint) -> Blocked | None:
         return seen if seen is not None and at.ts_us - seen.span.to_ts < self._threshold_us else None
 
 

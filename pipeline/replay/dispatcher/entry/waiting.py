@@ -274,7 +274,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     """Reports a hash as starved if an entry of it was due for `longest_us`; call before the entry is sent."""
     entries, hashes, waits = state.entries, state.hashes, state.waits.consumers
     at = entries[slot].hash_at
-    owner, free_ts = hashes[at].owner, state.waits.hashes[at].free_ts
+    owner = hashes[at].owner
     # One that an administrator may have skipped need not be sent (E6), nor one that the broker has not read yet.
     marks = entries[slot].marks & (Mark.WAITING | Mark.DUE | Mark.SENT | Mark.MAYBE_SKIPPED | Mark.READ)
     if marks != Mark.WAITING | Mark.DUE | Mark.READ or hashes[at].away == 1 or owner < 0:
@@ -283,6 +283,7 @@ def note_overdue(state: State, out: Output, slot: int, point: TracePoint, ended_
     if waits[owner].cause != Cause.READY or state.consumers[owner].blocked == 1:
         return
     due_ts = max(entries[slot].due.ts_us, entries[slot].read_ts)
+    free_ts = max(state.waits.hashes[at].free_ts, state.waits.hashes[at].owned_ts)
     from_ts = max(due_ts, free_ts, waits[owner].cause_since.ts_us, state.consumers[owner].unblocked_ts)
     if point.ts_us - from_ts >= longest_us:
         since = TracePoint(entries[slot].due.seq, from_ts)
