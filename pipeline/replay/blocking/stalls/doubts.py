@@ -193,8 +193,8 @@ DOUBTS: Final[Mapping[str, Doubt]] = {
         _has_its_share,
     ),
     "look_ahead_limit": Doubt(
-        "entries of which no row shows where they are, from before a reset or a skip or delayed, or of consumers that "
-        "the broker may have blocked, may have filled replay up to the look-ahead limit",
+        "replay may have been full: entries from before a reset, delayed ones, those that a skip may have taken or of "
+        "consumers that the broker may have blocked may be in it, and no row shows whether they are",
         _replay_full,
     ),
     RATE: Doubt(
