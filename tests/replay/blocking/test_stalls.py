@@ -795,3 +795,23 @@ def test_a_cause_between_two_stalls_is_as_long_as_it_lasts(without_us: int, foun
     log.now_us += SECOND_US * 3 // 2
     log.dispatch(3, 0, LOWEST)
     assert causes_and_seconds(replayed(log.rows)) == found
+
+
+def test_a_reset_ends_a_stall_once_although_a_consumer_had_no_permits() -> None:
+    log = Log()
+    for consumer in (1, 2):
+        log.join(consumer)
+    flow(log, 1, permits=1)
+    flow(log, 2)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.publish(1, HIGH)
+    log.publish(2, LOW)
+    log.now_us += 3 * SECOND_US
+    log.reset("unload")
+    log.publish(3, LOW)
+    log.join(3)
+    flow(log, 3)
+    log.dispatch(3, 3, LOW)
+    replay = replayed(log.rows, settings=AUTO_SPLIT)
+    assert [wait.cause for wait in replay.waits_of("subscription")] == ["unexplained"]

@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.situation import Situation
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import stalled
 from dispatch_audit.pipeline.replay.durations import BROUGHT_ABOUT_US, READ_AND_PAUSE_US
 from dispatch_audit.pipeline.replay.state.output import By
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN
 from dispatch_audit.pipeline.replay.state.state import Seen, common_of
 from dispatch_audit.pipeline.replay.state.values import Cause
 
@@ -38,6 +39,7 @@ class StallWatch:
     _doubted: Blocked | None = None  # what the last look found that was not provable, and lasted
     _last: Blocked | None = None  # what the last look found
     _left_us: int = LONG_AGO_US  # the time of the last leave
+    _over_seq: int = UNKNOWN  # the row that ended a time without a dispatch last
     _looked_us: int = LONG_AGO_US  # the time of the last change that was looked at
     _brought_about: tuple[int, int] = (0, By.ACK)  # time and kind of the last change, perhaps the reason of a dispatch
 
@@ -82,7 +84,9 @@ class StallWatch:
             return []
         self.suspend()
         is_stall = seen.span.to_ts - seen.span.from_ts >= self._threshold_us
-        return [seen] if is_stall and seen.span.ended_by in _SKIPS else []
+        # What a reset ends is reported with it; then consumers that could be sent nothing let it look once more.
+        is_new = seen.span.to_seq != self._over_seq
+        return [seen] if is_stall and is_new and seen.span.ended_by in _SKIPS else []
 
     def _look(self, situation: Situation, at: TracePoint, ended_by: int) -> None:
         """Remembers why nothing is sent so far, however short the time is: it may become a stall a little later."""
@@ -118,6 +122,7 @@ class StallWatch:
         before_leaves = self._last if at.ts_us - self._left_us <= self._skew_us else None
         found = self._still_explained(at) or before_leaves or stalled(situation.over(interval, sent))
         before, cause, doubted = self._unexplained, self._explained, self._lately_doubted(at)
+        self._over_seq = at.seq
         self.suspend()
         if found is None or not found.is_finding:
             # What explains the rest of the time does not explain the time before.
