@@ -3,7 +3,7 @@
 The kernel stops where one ends, so that the waiting entries are counted while the state still shows them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,12 +51,15 @@ def update_availability(
     run_while(waits[consumer].unserved, is_unserved, point.ts_us)
 
 
-def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], point: TracePoint) -> None:
-    """Takes from a snapshot who is at the limit because the broker counts what was skipped or sent twice (E6, F10).
+def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], short: Collection[int], point: TracePoint) -> None:
+    """Takes from a snapshot who can be sent nothing, and who because of what was skipped or sent twice (E6, F10).
 
-    `unacked` has the messages that the broker counts for each consumer, by its index.
+    `unacked` has the messages that the broker counts for each consumer, by its index; `short` can be sent nothing.
     """
     consumers, waits = state.consumers.view(np.ndarray), state.waits.consumers.view(np.ndarray)
+    since_ts = waits["short_since_ts"]
+    since_ts[np.isin(np.arange(since_ts.size), [*short], invert=True)] = 0
+    since_ts[[one for one in short if not since_ts[one]]] = point.ts_us
     blocks_at = int(common_of(state)["blocks_at"])
     for consumer, counted in unacked.items():
         seen, wait = consumers[consumer], waits[consumer]

@@ -184,7 +184,7 @@ class BlockingMonitor:
         self.reports.take(snapshot, consumers, int(common_of(state)["blocks_at"]))
         of_known = (c for c in snapshot.consumers if c.consumer in consumers)
         unacked = {consumers[c.consumer]: c.unacked for c in of_known if c.unacked is not None}
-        note_reported(state, unacked, TracePoint(snapshot.seq, snapshot.ts_us))
+        note_reported(state, unacked, self.reports.last.short, TracePoint(snapshot.seq, snapshot.ts_us))
         if snapshot.in_replay is not None and not self._sampled:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             record_of(state.waits.common, WAIT)["next_sample_ts"] = snapshot.ts_us + self._thresholds.sample_us

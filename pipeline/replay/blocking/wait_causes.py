@@ -15,7 +15,15 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output, new_interval
 from dispatch_audit.pipeline.replay.state.records import NOBODY, ran_us, run_while, set_point, set_position
 from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking
-from dispatch_audit.pipeline.replay.state.values import UNLOOKED, Cause, Mark, is_due, is_overdue, is_tracked
+from dispatch_audit.pipeline.replay.state.values import (
+    BY_SNAPSHOTS,
+    UNLOOKED,
+    Cause,
+    Mark,
+    is_due,
+    is_overdue,
+    is_tracked,
+)
 
 # Of the look-ahead limit: rows do not show the last read if all its entries went to replay (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95
@@ -155,6 +163,8 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
         cause = Cause.RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
         cause = Cause.UNACKED_LIMIT_CONSUMER
+    elif owner >= 0 and _was_short(state, owner, ts - half_us):
+        cause = Cause.NO_PERMITS
     elif is_overdue(marks):
         cause = Cause.OVERDUE
     elif marks & Mark.READ != 0 and ts - state.entries[head].read_ts >= half_us:
@@ -164,6 +174,13 @@ def _cause(state: Seen, at: int, waited_us: int, ts: int) -> Cause:
     elif ran_us(state.waits.common[0].blocked_on_unacked, ts) - waits[at].clear_full_us >= half_us:
         cause = Cause.UNACKED_LIMIT_SUBSCRIPTION
     return cause
+
+
+@compiled
+def _was_short(state: Seen, owner: int, since_ts: int) -> bool:
+    """Whether every snapshot since a time shows that a consumer can be sent nothing, and no row shows its permits."""
+    short_since_ts = state.waits.consumers[owner].short_since_ts
+    return bool(state.common[0].permits_known_by == BY_SNAPSHOTS and 0 < short_since_ts <= since_ts)
 
 
 @compiled

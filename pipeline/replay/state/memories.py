@@ -53,6 +53,7 @@ CONSUMER_WAIT = RecordKind(
         "former": 0,  # the value of `cause` before that
         "unserved": STOPPED,  # runs while the broker does not read for it
         "counts_more": 0,  # so many messages more than rows show it has unacknowledged, by snapshots (E6, F10)
+        "short_since_ts": 0,  # since when every snapshot shows that it can be sent nothing; 0: the last one does not
         "recent": 0,  # it joined recently and gets no new entries (3.x and classic)
     },
     lasting={

@@ -4,7 +4,7 @@ Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: w
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed, reported
 
 from dispatch_audit.pipeline.groups.blocking_rows import blocking
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
@@ -279,6 +279,29 @@ def test_time_in_which_its_owner_had_no_permits_is_not_told_twice() -> None:
     log.flow(1, 10)
     log.dispatch(1, 1_000, HIGHEST)
     assert [wait.cause for wait in _hashes(log)] == ["no_permits"]
+
+
+@pytest.mark.parametrize(("permits", "cause"), [((0, 0, 0), "no_permits"), ((0, 0, 3), "replay_queue")])
+def test_an_owner_that_goes_from_one_message_to_the_next_has_no_permits_in_any_snapshot(
+    permits: tuple[int, ...], cause: str
+) -> None:
+    """It is sent one whenever it asks for one, so no row says how long it had none."""
+    log = Log(step_us=0)
+    log.join(1)
+    log.join(2)
+    log.publish(0, HIGH)
+    for entry in (1, 2, 3):
+        log.publish(entry, HIGHEST)
+    _sent(log, 2, 4, LOW)
+    for number, shown in enumerate(permits):
+        log.snapshot(reported(1, available_permits=shown), reported(2, available_permits=100))
+        log.now_us += SECOND // 2
+        log.dispatch(1, number + 1, HIGHEST)
+        log.now_us += SECOND // 2
+    log.dispatch(1, 0, HIGH)
+    of_hash = [wait for wait in _hashes(log) if wait.hash == HIGH_HASH]
+    # Between a snapshot and the next dispatch it certainly has none.
+    assert max(of_hash, key=lambda wait: wait.to_us - wait.from_us).cause == cause
 
 
 def test_what_still_waits_at_the_end_is_open() -> None:
