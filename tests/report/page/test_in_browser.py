@@ -74,7 +74,7 @@ def test_each_incident_is_told_once_before_its_rows(opened: Opened) -> None:
     assert incidents.first.is_visible()
     assert not opened.tab.locator("details.finding").first.is_visible()
     incidents.first.locator("a").click()
-    assert opened.tab.locator("details.finding[open]").first.is_visible()
+    opened.tab.locator("details.finding[open]").first.wait_for()
 
 
 def test_charts_out_of_sight_are_not_drawn(opened: Opened) -> None:

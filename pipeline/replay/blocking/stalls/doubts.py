@@ -148,6 +148,7 @@ def _only_later_rows_say(_situation: Situation) -> bool:
     return False
 
 
+PERMITS: Final = "no_permits"
 RATE: Final = "dispatch_rate_limit"
 JOINED: Final = "recently_joined"
 
@@ -157,7 +158,7 @@ DOUBTS: Final[Mapping[str, Doubt]] = {
         "release sends nothing to those (#26630)",
         _unwritable,
     ),
-    "no_permits": Doubt(
+    PERMITS: Doubt(
         "their consumers were sent as many messages as the last snapshot shows permits for, and no row shows what they "
         "have asked for since",
         _without_permits,

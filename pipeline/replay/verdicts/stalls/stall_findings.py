@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, StallKind
-from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import DOUBTS, PERMITS
 from dispatch_audit.pipeline.replay.blocking.stalls.symptoms import BUGS_OF, NO_READ_PENDING
 from dispatch_audit.pipeline.replay.durations import FAILED_READ_US
 from dispatch_audit.pipeline.replay.state.records import NOBODY
@@ -34,7 +34,8 @@ from dispatch_audit.pipeline.replay.verdicts.stalls.standstill import Standstill
 
 def stuck_findings(context: FindingContext) -> list[RuleFindings]:
     """The hashes that were passed over and the unexplained standstills, by rule, the longest first."""
-    stalls, passed_over = context.reported_stalls, context.found.reported_passed_over
+    stalls = [_hung(stall, context) for stall in context.reported_stalls]
+    passed_over = context.found.reported_passed_over
     proven = ((wait, wait.kind.provable and not _doubt(wait, context)) for wait in (*passed_over, *stalls))
     found = sorted(standstills(proven), key=_by_cost)
     of_all = growths(context) + cut_off(context, stalls) + hung(context, [*stalls, *context.reported_waits])
@@ -48,6 +49,13 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
         findings += of_all if rule == "stalled" else []
         by_rule.append(RuleFindings(rule, checked, severities(findings) + _beyond(rule, context), findings))
     return by_rule
+
+
+def _hung(stall: Blocked, context: FindingContext) -> Blocked:
+    """A stall without a doubt about permits if the broker hung: no snapshot could show any, nor did they matter."""
+    if stall.kind.doubt != PERMITS or hang_in(stall.span, context) is None:
+        return stall
+    return stall._replace(detail={**stall.detail, "doubt": ""})
 
 
 def _by_cost(standstill: Standstill) -> tuple[bool, int, int]:
