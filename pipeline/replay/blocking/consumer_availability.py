@@ -58,8 +58,8 @@ def note_reported(state: SeenByBlocking, unacked: Mapping[int, int], short: Coll
     """
     consumers, waits = state.consumers.view(np.ndarray), state.waits.consumers.view(np.ndarray)
     since_ts = waits["short_since_ts"]
-    since_ts[np.isin(np.arange(since_ts.size), [*short], invert=True)] = 0
-    since_ts[[one for one in short if not since_ts[one]]] = point.ts_us
+    for one in {*np.flatnonzero(since_ts).tolist()} ^ {*short}:
+        since_ts[one] = point.ts_us if one in short else 0
     blocks_at = int(common_of(state)["blocks_at"])
     for consumer, counted in unacked.items():
         seen, wait = consumers[consumer], waits[consumer]
