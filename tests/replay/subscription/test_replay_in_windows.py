@@ -86,7 +86,7 @@ def test_any_log_in_any_windows(
     # Longer than a dispatch, or a change, may wait for its other side.
     rules = rules_for(version, dict(AUTO_SPLIT), unsettled_us, complete)
     at_once = tables_of_windows([rows], rules, [])
-    # What trickles through divides a standstill, and each window tells of its own parts.
+    # A dispatch inside a standstill divides it, and a window merges only the parts that it contains itself.
     details = (json.loads(row["detail"]) for row in at_once[0]["violations"] if row["rule"] == "stalled")
     assume(not any(detail.get("times", 1) > 1 for detail in details))
     assert folded(tables_of_windows([rows], rules, cuts)) == folded(at_once)

@@ -133,7 +133,7 @@ class Reports:
 
 
 def _released(snapshot: Snapshot, consumers: Mapping[int, int]) -> frozenset[int]:
-    """The consumers of which a snapshot shows that they are not recently joined, by their indexes."""
+    """The indexes of the consumers that joined, by a snapshot, at or before the entry after its mark-delete."""
     if snapshot.mark_delete is None:
         return frozenset()
     ledger, entry = snapshot.mark_delete

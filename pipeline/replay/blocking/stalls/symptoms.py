@@ -67,7 +67,7 @@ def _parked(situation: Situation, free: Waiters) -> str:
     if not situation.recent.applies:
         # What was published later is not among `free`, although its owner may be ready.
         parked = bool(read.all()) and np.count_nonzero(long) > free.slot.size
-        passed = bool(read[long].all()) and _reads_pass(situation, _ahead(situation, free))
+        passed = bool(read[long].all()) and _reads_pass(situation, _before_first_free(situation, free))
         return "parked_at_the_end" if parked or passed else ""
     # A read of new entries may go past the head of replay, so what came last need not have been read; a subscription
     # that is blocked on unacknowledged messages makes none.
@@ -81,7 +81,7 @@ def _passed_over(situation: Situation, free: Waiters) -> str:
     state, reported = situation.state, situation.reported
     if set(free.owner.tolist()) <= situation.recent.out_of_order(state):
         return "joined_out_of_order"
-    ahead = _ahead(situation, free)
+    ahead = _before_first_free(situation, free)
     if ahead >= _picked(situation):
         return "head_of_replay"
     # Not while consumers are recently joined (6.2).
@@ -90,7 +90,7 @@ def _passed_over(situation: Situation, free: Waiters) -> str:
     return "reads_pass_replay" if joined_later and _reads_pass(situation, ahead) else ""
 
 
-def _ahead(situation: Situation, free: Waiters) -> int:
+def _before_first_free(situation: Situation, free: Waiters) -> int:
     """How many entries that wait come before the first that could be sent."""
     first = oldest(situation.state, free.slot)
     return int(np.count_nonzero(are_before(situation.state, situation.waiting.slot, first[0]))) if first else 0
