@@ -7,6 +7,7 @@ the consumer left or the trace ended. The columns `..._max` are the largest valu
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -62,24 +63,24 @@ def consumers(found: ReplayResult) -> Rows:
 
 def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained, from its episodes."""
-    is_open = episodes.ended_by == By.OPEN
-    here = is_open & (episodes.returned_seq == UNKNOWN)
-    held = episodes.held_at_end[here].tolist()
-    cleared = ~is_open & (episodes.ended_by != By.RESET) & report_range.holds(episodes.to_seq)
-    most = _most_at_once(episodes)
+    of: Any = episodes.view(np.ndarray)  # a record array looks up each name in Python
+    is_open = of["ended_by"] == By.OPEN
+    here = is_open & (of["returned_seq"] == UNKNOWN)
+    held = of["held_at_end"][here].tolist()
+    cleared = ~is_open & (of["ended_by"] != By.RESET) & report_range.holds(of["to_seq"])
+    most = _most_at_once(of["from_seq"], np.where(of["returned_seq"] != UNKNOWN, of["returned_seq"], of["to_seq"]))
     return {
         "drainingHashesCount": len(held),
         "drainingHashesClearedTotal": int(np.count_nonzero(cleared)),
         "drainingHashesUnackedMessages": sum(held),
-        "drainingHashes": [f"{h} ({entries(n)})" for h, n in zip(episodes.hash[here].tolist(), held, strict=True)],
+        "drainingHashes": [f"{h} ({entries(n)})" for h, n in zip(of["hash"][here].tolist(), held, strict=True)],
         "draining_hashes_max": most,
         "draining_bytes_max": most * _BYTES_A_HASH,
     }
 
 
-def _most_at_once(episodes: Records) -> int:
-    ends = np.where(episodes.returned_seq != UNKNOWN, episodes.returned_seq, episodes.to_seq)
-    seqs, steps = np.concatenate((episodes.from_seq, ends)), np.repeat((1, -1), ends.size)
+def _most_at_once(begins: Ints, ends: Ints) -> int:
+    seqs, steps = np.concatenate((begins, ends)), np.repeat((1, -1), ends.size)
     # At the same row ends count before beginnings.
     return int(np.cumsum(steps[np.lexsort((steps, seqs))]).max(initial=0))
 

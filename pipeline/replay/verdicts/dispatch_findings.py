@@ -153,8 +153,9 @@ def dispatch_findings(context: FindingContext, per_rule_max: int = ALL) -> list[
         for (beyond, permitted), number in found.dispatcher.collector.findings.beyond.items():
             if beyond == rule:
                 counts[plain_verdict(rule, permitted, context).severity] += number
-        worst = indexes[_by_badness(chosen(found.findings, indexes), [verdicts[at] for at in indexes])]
-        worded = findings_at(found.findings, worst[: per_rule_max or None])
+        if indexes.size:
+            indexes = indexes[_by_badness(chosen(found.findings, indexes), [verdicts[at] for at in indexes])]
+        worded = findings_at(found.findings, indexes[: per_rule_max or None])
         findings = [_finding(finding, verdicts[at], context) for at, finding in worded]
         checked = int(found.dispatcher.checked[COUNTED.index(RULES[name].counted)])
         by_rule.append(RuleFindings(name, checked, counts, findings))
