@@ -290,7 +290,7 @@ def test_the_consumers_of_a_point_come_in_the_order_of_their_names_whoever_joine
 def test_names_are_ordered_as_java_orders_texts() -> None:
     ring = shared_ring("\uffee", "\U0001f600", points=1)
     # Two points that are made to collide: the order of the list is what is tested.
-    ring._at = {7: ring._ordered((0, 1))}  # type: ignore[attr-defined]
+    ring._at = {7: ring._ordered((0, 1))}  # type: ignore[attr-defined]  # of a ring only
     assert ring.ranges().rows == ((0, 7, 0), (0, 7, 1))
     assert [ring.select(sticky_hash) for sticky_hash in (6, 7)] == [1, 0]
 

@@ -3,6 +3,7 @@
 import pytest
 
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
+from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.errors import UsageError
 
@@ -30,12 +31,12 @@ def test_a_condition_on_severities_takes_in_these(condition: str, failing: set[S
     ("condition", "about", "other"), [("order", "order", "progress"), ("stalled", "progress", "order")]
 )
 def test_a_question_takes_in_violations_and_known_bugs_that_are_about_it(
-    condition: str, about: str, other: str
+    condition: str, about: About, other: About
 ) -> None:
     chosen = parse_fail_on([condition])
-    failing = {severity for severity in SEVERITIES if chosen.by_findings([severity], about)}  # type: ignore[arg-type]
+    failing = {severity for severity in SEVERITIES if chosen.by_findings([severity], about)}
     assert failing == {"violation", "known_bug"}
-    assert not any(chosen.by_findings([severity], other) for severity in SEVERITIES)  # type: ignore[arg-type]
+    assert not any(chosen.by_findings([severity], other) for severity in SEVERITIES)
 
 
 def test_a_rule_takes_in_its_own_violations_and_known_bugs() -> None:

@@ -9,7 +9,7 @@ from local_replay import LOW, NO_RATES, Log, replayed, reported, say, tables_of,
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rates import DispatchPace, RecentDispatches, Sent
-from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, Scope
 
 SECOND: Final = 1_000_000
 
@@ -23,8 +23,8 @@ def _pause(from_us: int, to_us: int) -> Interval:
     return Interval(0, from_us, 1, to_us, 0)
 
 
-def _rate(messages: int = 0, size_bytes: int = 0, period_s: int = 1, scope: str = "subscription") -> DispatchRate:
-    return DispatchRate(scope, messages, size_bytes, period_s, ())  # type: ignore[arg-type]
+def _rate(messages: int = 0, size_bytes: int = 0, period_s: int = 1, scope: Scope = "subscription") -> DispatchRate:
+    return DispatchRate(scope, messages, size_bytes, period_s, ())
 
 
 def _explains(rate: DispatchRate, entries: int, pause_us: int, messages: int = 1, by_entry: bool = False) -> bool:

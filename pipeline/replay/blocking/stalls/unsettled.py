@@ -45,13 +45,13 @@ class UnsettledStalls:
 
     def note(self, parts: Iterable[Blocked]) -> None:
         """Takes the parts of a stall, with a cause or without one."""
-        for part in parts:
-            self.settle(part.span.to_ts - HORIZON_US)
-            if not part.is_finding:
-                self._intervals.note([part])
+        for waited in parts:
+            self.settle(waited.span.to_ts - HORIZON_US)
+            if not waited.is_finding:
+                self._intervals.note([waited])
                 continue
-            sent_before = self._sent_before + int(np.count_nonzero(self._sent_us <= part.span.from_ts))
-            part = part._replace(detail={**part.detail, "sent_before": sent_before})  # noqa: PLW2901
+            sent_before = self._sent_before + int(np.count_nonzero(self._sent_us <= waited.span.from_ts))
+            part = waited._replace(detail={**waited.detail, "sent_before": sent_before})
             if part.kind.provable or part.kind.doubt == JOINED:
                 self._own.append(part.span)
             limit = self._recent.explaining(part.span, self._in_force.is_on(_BY_ENTRY))
