@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.blocking.stalls.gates import GATES
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, By, KernelEpisode
-from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, plain
+from dispatch_audit.pipeline.replay.state.records import NOBODY, plain
 from dispatch_audit.pipeline.replay.state.values import Cause
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import Names, or_none, position
@@ -128,21 +128,15 @@ def _limit(detail: Mapping[str, Any]) -> str:
 
 
 def _drained(episode: KernelEpisode, names: Names) -> tuple[Blocked, str]:
-    """The interval in which entries of a draining hash had to wait, and its explanation.
-
-    It ends when the hash stops draining, or returns to its holder, because it then blocks no consumer.
-    """
-    end = episode.to_seq, episode.to_ts, episode.ended_by
-    if episode.returned_seq != UNKNOWN:
-        end = episode.returned_seq, episode.returned_ts, By.RETURNED
-    root, held = (episode.root_ledger, episode.root_entry), episode.held_at_start
+    """The interval in which entries of a draining hash had to wait, and its explanation."""
+    root, held = (episode.root_ledger, episode.root_entry), episode.held_when_away
     waited = Blocked(
         scope="hash",
         cause=Cause.DRAINING.word,
         hash=episode.hash,
         consumer=episode.new_owner,
         blocking=episode.holder,
-        span=Interval(episode.blocked_seq, episode.blocked_ts, *end),
+        span=Interval(episode.blocked_seq, episode.blocked_ts, episode.to_seq, episode.to_ts, episode.ended_by),
         entries=episode.awaited,
         waited_us=episode.waited_us,
         roots=(root,),

@@ -186,7 +186,7 @@ def _replayed(
         ("draining", draining(context)),
         ("blocking", blocking(context)),
         ("capacity", capacity(found.monitor.samples)),
-        ("consumers", consumers(found)),
+        ("consumers", consumers(context)),
         ("hot_keys", hot_keys(found, config.hot_keys_max)),
         ("producers", producers(sent)),
     ):

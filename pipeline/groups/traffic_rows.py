@@ -17,16 +17,18 @@ from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.state.output import By, KernelEpisode
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, Ints, Records, chosen, plain
 from dispatch_audit.pipeline.replay.state.state import positions_at_joins
-from dispatch_audit.pipeline.replay.subscription.result import ReplayResult, ReportRange
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import KeyCounts
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.finding import position
 
 # The bytes that the broker needs for a draining hash, as PIP-379 estimates.
 _BYTES_A_HASH = 80
 
 
-def consumers(found: ReplayResult) -> Rows:
+def consumers(context: FindingContext) -> Rows:
     """A row for each consumer that was connected in the reported range."""
+    found = context.found
     dispatcher, counts = found.dispatcher, found.dispatcher.counts
     shares = found.membership.owners.epochs.shares.of_all()
     read_before = positions_at_joins(dispatcher.seen, "dispatched_at_join")
@@ -34,7 +36,7 @@ def consumers(found: ReplayResult) -> Rows:
     rows: Rows = []
     episodes = chosen(found.episodes, found.episodes.to_seq > found.report_range.since.seq)
     by_holder = {holder: chosen(episodes, episodes.holder == holder) for holder in set(episodes.holder.tolist())}
-    by_none = _draining(chosen(episodes, episodes.holder == NOBODY), found.report_range)
+    by_none = _draining(chosen(episodes, episodes.holder == NOBODY), context)
     for number, stay in found.membership.stays.items():
         dispatched, acked = counts[number]
         gone = stay.left is not None and stay.left.seq <= found.report_range.since.seq
@@ -52,7 +54,7 @@ def consumers(found: ReplayResult) -> Rows:
                 "acked": acked,
                 "hash_share": shares.get(number),
                 "traffic_share": dispatched / total if total else None,
-                **(_draining(by_holder[index], found.report_range) if index in by_holder else by_none),
+                **(_draining(by_holder[index], context) if index in by_holder else by_none),
                 "readPositionWhenJoining": _written(found.snapshots.joined_at.get(number)),
                 "last_sent_position_when_joining": _written(read_before[index]),
                 "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_from.get(index)),
@@ -61,19 +63,23 @@ def consumers(found: ReplayResult) -> Rows:
     return rows
 
 
-def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]:
+def _draining(episodes: Records, context: FindingContext) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained, from its episodes."""
+    # Without #24736 the broker forgets a hash that returned when it next sends something of it, and counts nothing.
+    counts_returns = not context.bugs_with("counted_as_draining_again")
     of: Any = episodes.view(np.ndarray)  # a record array looks up each name in Python
+    # If the hash returned and the holder kept it, the time in which it was away is an episode by itself.
+    of = of[of["returned_seq"] == UNKNOWN]
     is_open = of["ended_by"] == By.OPEN
-    here = is_open & (of["returned_seq"] == UNKNOWN)
-    held = of["held_at_end"][here].tolist()
-    cleared = ~is_open & (of["ended_by"] != By.RESET) & report_range.holds(of["to_seq"])
-    most = _most_at_once(of["from_seq"], np.where(of["returned_seq"] != UNKNOWN, of["returned_seq"], of["to_seq"]))
+    held = of["held_at_end"][is_open].tolist()
+    cleared = ~is_open & (of["ended_by"] != By.RESET) & context.found.report_range.holds(of["to_seq"])
+    cleared &= counts_returns | (of["ended_by"] != By.RETURNED)
+    most = _most_at_once(of["away_seq"], of["to_seq"])
     return {
         "drainingHashesCount": len(held),
         "drainingHashesClearedTotal": int(np.count_nonzero(cleared)),
         "drainingHashesUnackedMessages": sum(held),
-        "drainingHashes": [f"{h} ({entries(n)})" for h, n in zip(of["hash"][here].tolist(), held, strict=True)],
+        "drainingHashes": [f"{h} ({entries(n)})" for h, n in zip(of["hash"][is_open].tolist(), held, strict=True)],
         "draining_hashes_max": most,
         "draining_bytes_max": most * _BYTES_A_HASH,
     }
@@ -164,8 +170,7 @@ def blocked_seconds(found: ReplayResult) -> dict[int, float]:
         if blocked.scope == "hash":
             intervals[blocked.hash].append((blocked.span.from_ts, blocked.span.to_ts))
     for episode in plain(chosen(found.episodes, found.episodes.awaited > 0), KernelEpisode):
-        until = episode.to_ts if episode.returned_seq == UNKNOWN else episode.returned_ts
-        intervals[episode.hash].append((episode.blocked_ts, until))
+        intervals[episode.hash].append((episode.blocked_ts, episode.to_ts))
     reported = {h: [(max(a, since_us), min(b, until_us)) for a, b in waits] for h, waits in intervals.items()}
     return {sticky: covered_us(waits) / 1e6 for sticky, waits in reported.items()}
 

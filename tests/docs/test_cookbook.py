@@ -21,7 +21,7 @@ EXPECTED: dict[str, tuple[str, Rows]] = {
     "Q6": (HUNG, [{"subscription": "ks"}]),
     "Q7": (HEAVY, [{"rule": "single_holder"}]),
     "Q8": (HUNG, [{"cause": "no_permits", "blocking_consumer_name": "c7", "hashes": 50, "message_seconds": 3275.742}]),
-    "Q9": (UNBLOCKED, [{"cause": "draining", "blocking_consumer_name": "c13", "entry": "1:2300"}]),
+    "Q9": (UNBLOCKED, [{"cause": "draining", "blocking_consumer_name": "c0", "entry": "1:281"}]),
     "Q10": (HUNG, [{"cause": "look_ahead_limit", "scope": "subscription", "message_seconds": 14670.664}]),
     "Q11": (HUNG, [{"cause": "look_ahead_limit"}]),
     "Q12": (

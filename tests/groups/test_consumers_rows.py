@@ -15,7 +15,7 @@ LOW_HASH, LOWEST_HASH = 21_772, 5_536
 
 
 def _rows(log: Log, version: str = "4.0.8") -> dict[int, dict[str, Any]]:
-    return {row["consumer"]: row for row in consumers(replayed(log.rows, version=version).replayed)}
+    return {row["consumer"]: row for row in consumers(replayed(log.rows, version=version).context)}
 
 
 def _held(*keys: bytes) -> Log:
@@ -99,11 +99,12 @@ def test_what_is_left_of_it_counts_and_not_what_there_was() -> None:
     assert _drained(_rows(log)[1]) == (1, 0, 2, [f"{LOW_HASH} (2 entries)"], 1)
 
 
-def test_a_hash_that_came_back_drains_no_more() -> None:
+@pytest.mark.parametrize(("version", "cleared"), [("4.0.8", 1), ("4.0.4", 0)])
+def test_a_hash_that_came_back_drains_no_more_and_counts_as_cleared_from_4_0_7_on(version: str, cleared: int) -> None:
     log = _held(LOW)
     log.join(2)
     log.leave(2)
-    assert _drained(_rows(log)[1]) == (0, 0, 0, [], 1)
+    assert _drained(_rows(log, version)[1]) == (0, cleared, 0, [], 1)
 
 
 def test_a_leave_clears_and_a_reset_does_not() -> None:

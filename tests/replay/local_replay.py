@@ -410,7 +410,7 @@ class Replay:
 
     @property
     def episodes(self) -> list[Episode]:
-        """In the order of hash and begin."""
+        """In the order of hash and begin; also each time, ended by `returned`, in which the hash was away."""
         found = self.replayed.episodes
         columns = (
             found.hash.tolist(),
@@ -425,6 +425,11 @@ class Replay:
             found.returned_seq.tolist(),
         )
         return sorted((Episode(*row) for row in zip(*columns, strict=True)), key=lambda e: (e.hash, e.from_seq))
+
+    @property
+    def drainings(self) -> list[Episode]:
+        """Those from the first move of a hash to the end, in the same order."""
+        return [episode for episode in self.episodes if episode.ended_by != "returned"]
 
     @property
     def waits(self) -> list[Wait]:

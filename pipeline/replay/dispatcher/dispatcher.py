@@ -18,7 +18,8 @@ from dispatch_audit.pipeline.replay.dispatcher import join_leave_reset
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import mark_delete_may_move
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, look_at_reads
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays, remap
+from dispatch_audit.pipeline.replay.dispatcher.entry.draining import remap
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_delays
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacities, note_capacity
 from dispatch_audit.pipeline.replay.dispatcher.row_replay import RowReplay
 from dispatch_audit.pipeline.replay.durations import SNAPSHOT_LAG_US
@@ -123,7 +124,7 @@ class Dispatcher(RowReplay):
         self.collector.change_routing(before, served_by, over_us, self.policy.skew_us)
         self._state = self._state._replace(routing=promised)
         if self.drains:
-            _remap(self._state, before, at, over_seq)
+            self._reporting(_remap, before, at, over_seq)
             self.monitor.moves.note(self._state, before, at)
         self._reporting(_change_owners, at, By.JOIN, self.policy)
 

@@ -8,6 +8,7 @@ from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import end_unavailability
 from dispatch_audit.pipeline.replay.blocking.passed_over import note_starved
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain, note_free, note_move
+from dispatch_audit.pipeline.replay.dispatcher.entry.draining import count_waiting, end_episode
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     count_never_sent,
     expect_end,
@@ -19,8 +20,6 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
 from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending, return_to_replay
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import (
     begin_waiting,
-    count_waiting,
-    end_episode,
     note_overdue_of,
     stop_waiting,
 )

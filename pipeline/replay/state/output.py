@@ -115,7 +115,12 @@ def findings_at(found: Records, indexes: Ints) -> Iterator[tuple[int, KernelFind
 
 
 class KernelEpisode(NamedTuple):
-    """A draining episode: a hash that moved away while its holder had entries of it pending."""
+    """A draining episode: a hash that moved away while its holder had entries of it pending, until it has none of them.
+
+    The hash may return meanwhile and move away again. Each time in which it was away and that its return ended is
+    reported by itself (`ended_by` RETURNED), with what waited in it; the episode at its end, with what waited in the
+    last of them.
+    """
 
     hash: int = UNKNOWN
     holder: int = NOBODY
@@ -126,14 +131,16 @@ class KernelEpisode(NamedTuple):
     to_ts: int = UNKNOWN
     held_at_start: int = 0
     held_at_end: int = 0
+    away_seq: int = UNKNOWN  # since when the hash is away
+    held_when_away: int = 0  # what its holder held then
     root_ledger: int = UNKNOWN
     root_entry: int = UNKNOWN
-    returned_seq: int = UNKNOWN
+    returned_seq: int = UNKNOWN  # when the hash came back; UNKNOWN: it is away
     returned_ts: int = UNKNOWN
     ended_by: int = UNKNOWN
-    blocked_seq: int = UNKNOWN  # since when an entry waited in it; UNKNOWN: none has
+    blocked_seq: int = UNKNOWN  # since when an entry waited for it to come back; UNKNOWN: none has
     blocked_ts: int = UNKNOWN
-    awaited: int = 0  # how often an entry began to wait in it; once more after a return
+    awaited: int = 0  # how often an entry began to wait so
     waited_us: int = 0  # message-microseconds
 
 

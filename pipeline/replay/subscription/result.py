@@ -24,7 +24,7 @@ from dispatch_audit.pipeline.replay.evidence.times import BrokerSilence, Clock
 from dispatch_audit.pipeline.replay.membership.membership import Membership
 from dispatch_audit.pipeline.replay.signs.broker_signs import BrokerSigns
 from dispatch_audit.pipeline.replay.state.output import By
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, Records, chosen
+from dispatch_audit.pipeline.replay.state.records import Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.completeness import Unseen
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
@@ -123,21 +123,21 @@ class ReplayResult:
     waits_known: bool
 
     @property
+    def drainings(self) -> Records:
+        """The draining episodes, each from the first move of its hash to the end, also if it returned in between."""
+        return chosen(self.episodes, self.episodes.ended_by != By.RETURNED)
+
+    @property
     def reported_drainings(self) -> Records:
-        """The draining episodes that ended, or are open at the end, in the order in which they began."""
-        return self._in_range(self.episodes, self.episodes.from_seq)
+        """Those that ended, or are open at the end, in the order in which they began."""
+        drainings = self.drainings
+        return self._in_range(drainings, drainings.from_seq)
 
     @property
     def reported_waits_for_draining(self) -> Records:
-        """The draining episodes that entries waited for, in the same order.
-
-        An open episode whose hash has returned to its holder is not reported yet, because it may move away again.
-        """
+        """The times in which entries waited for a hash that was away, in the same order."""
         awaited = chosen(self.episodes, self.episodes.awaited > 0)
-        found = self._in_range(awaited, awaited.blocked_seq)
-        if not self.report_range.final:
-            found = chosen(found, (found.ended_by != By.OPEN) | (found.returned_seq == UNKNOWN))
-        return found
+        return self._in_range(awaited, awaited.blocked_seq)
 
     @property
     def reported_waits(self) -> list[Blocked]:

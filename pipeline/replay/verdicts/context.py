@@ -259,7 +259,8 @@ class FindingContext:
     @cached_property
     def _drained(self) -> Mapping[int, list[tuple[int, int, int]]]:
         by_hash: dict[int, list[tuple[int, int, int]]] = {}
+        drainings = self.found.drainings
         # No read survives a reset.
-        for episode in plain(self.found.episodes[self.found.episodes.ended_by != By.RESET], KernelEpisode):
+        for episode in plain(drainings[drainings.ended_by != By.RESET], KernelEpisode):
             by_hash.setdefault(episode.hash, []).append((episode.to_seq, episode.to_ts, episode.new_owner))
         return by_hash

@@ -368,7 +368,9 @@ class SimpleDispatcher:
                 continue
             if owner == holder:
                 if draining.away:
+                    self.episodes.append(self._episode(sticky_hash, draining, "returned"))
                     draining.away, draining.returned_seq = False, self._seq
+                    draining.awaited, draining.waited_us = 0, 0
             else:
                 draining.new_owner = owner
                 if not draining.away:
@@ -376,18 +378,18 @@ class SimpleDispatcher:
                 draining.away, draining.returned_seq = True, -1
 
     def _end_draining(self, sticky_hash: int, ended_by: str) -> None:
-        d = self._draining.pop(sticky_hash)
-        self.episodes.append(
-            Episode(
-                sticky_hash,
-                d.holder,
-                d.new_owner,
-                d.from_seq,
-                self._seq,
-                d.held_at_start,
-                ended_by,
-                d.awaited,
-                d.waited_us,
-                d.returned_seq,
-            )
+        self.episodes.append(self._episode(sticky_hash, self._draining.pop(sticky_hash), ended_by))
+
+    def _episode(self, sticky_hash: int, d: Draining, ended_by: str) -> Episode:
+        return Episode(
+            sticky_hash,
+            d.holder,
+            d.new_owner,
+            d.from_seq,
+            self._seq,
+            d.held_at_start,
+            ended_by,
+            d.awaited,
+            d.waited_us,
+            d.returned_seq,
         )

@@ -93,20 +93,26 @@ def test_a_hash_that_returns_to_its_holder_is_away_no_more() -> None:
     left = log.leave(2)
     log.now_us += 1_000_000
     log.ack(1, 0)
-    (episode,) = replayed(log.rows).episodes
-    assert (episode.returned_seq, episode.ended_by) == (left, "ack")
-    assert episode.waited_us < 10_000
+    away, episode = replayed(log.rows).episodes
+    assert (away.to_seq, away.ended_by, away.awaited) == (left, "returned", 1)
+    assert away.waited_us < 10_000
+    assert (episode.from_seq, episode.returned_seq, episode.ended_by) == (away.from_seq, left, "ack")
+    assert (episode.awaited, episode.waited_us) == (0, 0)
 
 
-def test_a_hash_that_moves_away_again_goes_on_draining() -> None:
+def test_of_a_hash_that_moves_away_again_only_the_times_when_it_is_away_are_waited_for() -> None:
     log = _moved(LOW, waiting=1)
-    log.leave(2)
     log.now_us += 1_000_000
+    left = log.leave(2)
+    log.now_us += 5_000_000
     log.join(3)
     log.now_us += 2_000_000
-    log.ack(1, 0)
-    (episode,) = replayed(log.rows).episodes
-    assert (episode.new_owner, episode.returned_seq) == (3, -1)
+    acked = log.ack(1, 0)
+    away, episode = replayed(log.rows).episodes
+    assert (away.new_owner, away.to_seq, away.ended_by, away.awaited) == (2, left, "returned", 1)
+    assert 1_000_000 <= away.waited_us < 1_010_000
+    assert (episode.new_owner, episode.from_seq, episode.to_seq) == (3, away.from_seq, acked)
+    assert (episode.returned_seq, episode.ended_by, episode.awaited) == (-1, "ack", 1)
     assert 2_000_000 <= episode.waited_us < 2_010_000
 
 

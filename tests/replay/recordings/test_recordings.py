@@ -195,7 +195,7 @@ def _paired(name: str) -> tuple[list[tuple[Episode, Drained]], list[Episode], li
     missed = drained(oracle_rows(RECORDINGS / name))
     pairs, alone = [], []
     for group, replayed in replayed_recording(name).items():
-        for episode in replayed.episodes:
+        for episode in replayed.drainings:
             same = [t for t in missed if (t.topic, t.hash, t.holder) == (group.topic, episode.hash, episode.holder)]
             if same:
                 twin = min(same, key=lambda t: abs(t.seq - episode.from_seq))

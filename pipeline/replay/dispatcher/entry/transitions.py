@@ -28,8 +28,9 @@ How the states show in a slot:
 
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_free
+from dispatch_audit.pipeline.replay.dispatcher.entry.draining import end_episode
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import free_entry, note_read, note_unsent, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import end_episode, stop_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import stop_waiting
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left
 from dispatch_audit.pipeline.replay.durations import READ_US
 from dispatch_audit.pipeline.replay.state.compiled import compiled

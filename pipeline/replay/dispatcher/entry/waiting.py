@@ -1,10 +1,4 @@
-"""When an entry begins and ceases to wait, what its hash counts of it, delayed entries, and draining hashes.
-
-Draining (PIP-379; contract 3): a hash moved away while its former owner still holds entries of it. An episode begins
-with the membership change that moves the hash, and ends when its holder has no pending entry of it. In between the hash
-may return to the holder and move away again. When it returns, the broker removes it from its list: at once from 4.0.7
-on, before that at the next attempt (contract 3.4, 3.10). The episode records the return, and entries count as waiting
-only while the hash is away.
+"""When an entry begins and ceases to wait, what its hash counts of it, and delayed entries.
 
 Delayed entries (contract 4.13): the broker takes what is due from its tracker at the next tick of
 delayedDeliveryTickTimeMillis, or up to a tick early unless isDelayedDeliveryDeliverAtTimeStrict is set. What is due is
@@ -14,117 +8,19 @@ may pass it, but not for long, because the broker looks at it at each read (V10)
 
 from typing import Final
 
-from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.packing.events import NEVER_DUE
 from dispatch_audit.pipeline.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.blocking.passed_over import report_starved
-from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain, note_free
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
+from dispatch_audit.pipeline.replay.dispatcher.entry.draining import count_waiting, note_blocked
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.kinds import COMMON
-from dispatch_audit.pipeline.replay.state.output import EPISODES, NEW_EPISODE, By, Output
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Records, position_of, record_of, set_point
-from dispatch_audit.pipeline.replay.state.state import Policy, State, owner_of, was_reset
+from dispatch_audit.pipeline.replay.state.output import By, Output
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, record_of, set_point
+from dispatch_audit.pipeline.replay.state.state import Policy, State, was_reset
 from dispatch_audit.pipeline.replay.state.values import DELAYS_CLAIMED_OFF, DELAYS_OFF, DELAYS_ON, Cause, Mark, is_due
 from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
-
-
-@compiled
-def count_waiting(hashes: Records, at: int, ts: int) -> None:
-    """Adds the message-time waited since the last count; call before the number of waiting messages changes."""
-    # If the wall clock steps back, no time counts twice.
-    if ts > hashes[at].summed_to_ts:
-        waited_us = hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
-        if hashes[at].away == 1:
-            hashes[at].episode.waited_us += waited_us
-        else:
-            hashes[at].idle_us += waited_us
-        hashes[at].summed_to_ts = ts
-
-
-@compiled
-def note_blocked(hashes: Records, at: int, entries: int, point: TracePoint) -> None:
-    """Counts more entries that wait for a draining hash."""
-    episode = hashes[at].episode
-    if entries > 0 and episode.awaited == 0:
-        episode.blocked_seq = point.seq
-        episode.blocked_ts = point.ts_us
-    episode.awaited += entries
-
-
-@compiled
-def end_episode(state: State, out: Output, at: int, point: TracePoint, ended_by: int) -> None:
-    """Ends the episode of a hash, and reports it unless the change that began it may not have taken effect by then."""
-    hashes = state.hashes
-    count_waiting(hashes, at, point.ts_us)
-    if ended_by == By.OPEN or point.seq >= hashes[at].moved_by_seq:
-        episode = hashes[at].episode
-        episode.holder = hashes[at].holder
-        episode.held_at_end = hashes[at].held
-        episode.to_seq = point.seq
-        episode.to_ts = point.ts_us
-        episode.ended_by = ended_by
-        if hashes[at].away == 1:
-            episode.returned_seq = UNKNOWN
-            episode.returned_ts = UNKNOWN
-        out.episodes[out.filled[EPISODES]] = episode
-        out.filled[EPISODES] += 1
-    hashes[at].drained_from = hashes[at].holder
-    hashes[at].episode.from_seq = UNKNOWN
-    hashes[at].away = 0
-
-
-@compiled
-def _begin_episode(state: State, at: int, point: TracePoint, over_seq: int) -> None:
-    hashes, entries = state.hashes, state.entries
-    hashes[at].moved_by_seq = over_seq
-    hashes[at].episode = NEW_EPISODE[0]
-    episode = hashes[at].episode
-    episode.hash = hashes[at].hash
-    episode.from_seq = point.seq
-    episode.from_ts = point.ts_us
-    episode.held_at_start = hashes[at].held
-    # The root of the block is the oldest entry that the holder has not acknowledged (Q9).
-    slot = hashes[at].first
-    while slot >= 0:
-        root = (episode.root_ledger, episode.root_entry)
-        if entries[slot].holder == hashes[at].holder and (root[0] == UNKNOWN or position_of(entries[slot]) < root):
-            episode.root_ledger = entries[slot].ledger
-            episode.root_entry = entries[slot].entry
-        slot = entries[slot].next
-
-
-@compiled
-def remap(state: State, before: Routing, point: TracePoint, over_seq: int) -> None:
-    """Begins and returns draining hashes for the routing in force, as addConsumer and removeConsumer do (3.5, 3.6).
-
-    In front of the row `over_seq` the routing is certainly in force. A leaving consumer holds nothing by then.
-    """
-    hashes = state.hashes
-    for at in range(hashes.size):
-        if hashes[at].hash < 0 or hashes[at].held <= 0:
-            continue
-        holder = hashes[at].holder
-        owner = owner_of(state.routing, hashes[at].hash)
-        if owner == holder:
-            if hashes[at].away == 1:
-                count_waiting(hashes, at, point.ts_us)
-                hashes[at].away = 0
-                hashes[at].episode.returned_seq = point.seq
-                hashes[at].episode.returned_ts = point.ts_us
-                note_free(state, at, point)
-        elif hashes[at].away == 1:
-            hashes[at].episode.new_owner = owner
-        elif owner_of(before, hashes[at].hash) == holder:
-            if hashes[at].episode.from_seq == UNKNOWN:
-                _begin_episode(state, at, point, over_seq)
-                hashes[at].registered = 0
-            hashes[at].registered += 1
-            count_waiting(hashes, at, point.ts_us)
-            note_blocked(hashes, at, hashes[at].waiting, point)
-            hashes[at].episode.new_owner = owner
-            hashes[at].away = 1
-
 
 # A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
 _BETWEEN_LOOKS_US: Final = 10

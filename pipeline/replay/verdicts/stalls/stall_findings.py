@@ -40,7 +40,7 @@ def stuck_findings(context: FindingContext) -> list[RuleFindings]:
     found = sorted(standstills(proven), key=_by_cost)
     of_all = growths(context) + cut_off(context, stalls) + hung(context, [*stalls, *context.reported_waits])
     checks: dict[RuleName, int] = {
-        "draining_stuck": int(np.count_nonzero(context.found.report_range.holds(context.found.episodes.to_seq))),
+        "draining_stuck": int(np.count_nonzero(context.found.report_range.holds(context.found.drainings.to_seq))),
         "stalled": int(context.found.dispatcher.checked[DISPATCHES]),
     }
     by_rule = []
