@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.replay.blocking.stalls.reported import Reported, ma
 from dispatch_audit.pipeline.replay.durations import READ_AND_PAUSE_US, SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVAL_OVER, Output, new_interval
-from dispatch_audit.pipeline.replay.state.records import UNKNOWN, position_of, ran_us, run_while, set_point
+from dispatch_audit.pipeline.replay.state.records import UNKNOWN, Ints, position_of, ran_us, run_while, set_point
 from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of, was_reset
 from dispatch_audit.pipeline.replay.state.values import BY_FLOWS, Cause
 
@@ -187,17 +187,20 @@ def blocked_until_ts(state: Seen, consumer: int, ts: int) -> int:
     return int(max(of.unblocked_ts, perhaps_ts))
 
 
-def blocked_consumer(state: Seen, consumer: int, cause: str, interval: Interval, reported: Reported) -> list[Blocked]:
+def blocked_consumer(
+    state: SeenByBlocking, consumer: int, cause: str, interval: Interval, reported: Reported
+) -> list[Blocked]:
     """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited.
 
-    `reported` is what snapshots say since the read position was rewound last.
+    The time that entries waited in it counts in no other interval of their hash. `reported` is what snapshots say since
+    the read position was rewound last.
     """
     waiting = waiters(state)
     waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
     if waiting.slot.size == 0:
         return []
     roots = oldest_held(state, consumer, interval.to_seq)
-    waited = waiting.waited_us(interval)
+    waited = _count_here(state, waiting, interval)
     in_replay = _in_replay(state, waiting, interval, reported)
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
     whole = Blocked(
@@ -212,7 +215,22 @@ def blocked_consumer(state: Seen, consumer: int, cause: str, interval: Interval,
         roots,
         detail,
     )
-    return [whole, *(_blocked_hash(waiting.where(waiting.hash == h), whole) for h in np.unique(waiting.hash))]
+    of_hashes = ((waiting.where(waiting.hash == h), waited[waiting.hash == h]) for h in np.unique(waiting.hash))
+    return [whole, *(_blocked_hash(*of_hash, whole) for of_hash in of_hashes)]
+
+
+def _count_here(state: SeenByBlocking, waiting: Waiters, interval: Interval) -> Ints:
+    """How long each entry waited in an interval, but for the draining of its hash, which counts that already.
+
+    The interval of the hash itself, which goes on, is not to count it again.
+    """
+    hashes = state.waits.hashes.view(np.ndarray)
+    since_clear, since_free = (
+        waiting._replace(since_ts=np.maximum(waiting.since_ts, since_ts[waiting.hash_at])).waited_us(interval)
+        for since_ts in (hashes["clear"]["ts_us"], hashes["free_ts"])
+    )
+    np.add.at(hashes["clear_idle_us"], waiting.hash_at, since_clear)
+    return since_free
 
 
 def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Reported) -> int:
@@ -236,13 +254,13 @@ def _perhaps_in_replay_for_others(state: Seen, consumer: int) -> int:
     return sum(int(np.count_nonzero(entries.owner != consumer)) for entries in each)
 
 
-def _blocked_hash(waiting: Waiters, whole: Blocked) -> Blocked:
+def _blocked_hash(waiting: Waiters, waited: Ints, whole: Blocked) -> Blocked:
     return whole._replace(
         scope="hash",
         hash=int(waiting.hash[0]),
         span=_from_first_waiter(waiting, whole.span),
         entries=waiting.slot.size,
-        waited_us=int(waiting.waited_us(whole.span).sum()),
+        waited_us=int(waited.sum()),
         detail={},
     )
 

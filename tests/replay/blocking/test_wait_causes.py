@@ -281,6 +281,42 @@ def test_time_in_which_its_owner_had_no_permits_is_not_told_twice() -> None:
     assert [wait.cause for wait in _hashes(log)] == ["no_permits"]
 
 
+def test_a_wait_that_goes_on_before_and_after_a_lack_of_permits_counts_the_rest_only() -> None:
+    log = _log()
+    log.publish(1_000, HIGHEST)
+    _pass(log, SECOND)
+    log.flow(1, -999)
+    _sent(log, 1, 0, HIGH)
+    _pass(log, SECOND)
+    log.flow(1, 10)
+    _pass(log, SECOND)
+    log.dispatch(1, 1_000, HIGHEST)
+    waits = {wait.cause: wait for wait in _hashes(log)}
+    assert waits["no_permits"].waited_us == SECOND
+    own = waits["not_read_yet"]
+    assert (own.to_us - own.from_us, own.waited_us) == (3 * SECOND, 2 * SECOND)
+
+
+def test_what_waited_while_its_hash_drained_does_not_wait_for_permits_meanwhile() -> None:
+    log = Log(step_us=0)
+    log.join(1)
+    log.flow(1, 1_000)
+    _sent(log, 1, 0, LOW)
+    log.join(2)
+    log.flow(2, 1)
+    _sent(log, 2, 1, LOWEST)
+    log.publish(2, LOW)
+    log.now_us += 2 * SECOND
+    log.ack(1, 0)
+    log.now_us += SECOND
+    log.flow(2, 10)
+    log.dispatch(2, 2, LOW)
+    waits = {wait.cause: wait for wait in replayed(log.rows).waits if wait.hash == LOW_HASH}
+    assert waits["no_permits"].waited_us == SECOND
+    (episode,) = replayed(log.rows).drainings
+    assert episode.waited_us == 2 * SECOND
+
+
 @pytest.mark.parametrize(("permits", "cause"), [((0, 0, 0), "no_permits"), ((0, 0, 3), "replay_queue")])
 def test_an_owner_that_goes_from_one_message_to_the_next_has_no_permits_in_any_snapshot(
     permits: tuple[int, ...], cause: str
