@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_PO
 from dispatch_audit.pipeline.replay.evidence.settings_evidence import ReportedAssignment
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import decisions
 from dispatch_audit.udfs.sticky_key_hash import Int64Array, hash_range, sticky_from_murmur, sticky_hashes
 
 VERSION: Final = "pulsar_version"
@@ -178,9 +179,9 @@ def routed(replay: Subscription, kept: Sequence[Merged], until: int) -> list[Rou
     """Dispatches up to a row, each key and receiver once, with the consumers that a replay of the rows has then."""
     sent: dict[tuple[int, int], int] = {}
     starts = any(part.events.has(Code.DISPATCH_START) for part in kept)
-    decided = Code.DISPATCH_START if starts else Code.DISPATCH_END
     for events in (part.events for part in kept):
-        rows = np.flatnonzero((events.code == decided) & (events.murmur >= 0) & (events.seq <= until))
+        rows = decisions(events, starts)
+        rows = rows[(events.murmur[rows] >= 0) & (events.seq[rows] <= until)]
         for at in rows[: _ROUTED_MAX * _REPEATED].tolist():
             sent.setdefault((int(events.murmur[at]), int(events.consumer[at])), int(events.seq[at]))
     stays = replay.loop.membership.stays
