@@ -1,9 +1,11 @@
 """Recordings of real brokers: who blocked whom, and what was stuck, as the stories of the recordings tell it."""
 
 import json
+from collections import defaultdict
+from typing import TypeAlias
 
 import pytest
-from local_replay import Replay, recorded_logs, replayed_recording
+from local_replay import Columns, Replay, recorded_logs, replayed_recording
 from recorded import ALL, RECORDINGS, of_each
 
 from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_findings
@@ -11,6 +13,7 @@ from dispatch_audit.pipeline.replay.verdicts.stalls.stall_findings import stuck_
 # Where the draining dispatcher counts a hash twice (contract 3.9), and what that leaves lying (README of the traces).
 STUCK = {"double-registration-4.0.1": (15, 598), "hash-unblock-12-4.0.1": (1, 27)}
 HUNG = "c7"
+Entry: TypeAlias = tuple[str, int, int]  # topic, ledger, entry
 
 
 def replays(name: str) -> list[Replay]:
@@ -143,3 +146,47 @@ def test_no_wait_ends_before_it_begins(name: str) -> None:
             assert wait.from_us <= wait.to_us
             assert wait.from_seq <= wait.to_seq
             assert wait.waited_us >= 0
+
+
+def _waited_seconds(rows: list[Columns]) -> float:
+    """The message-seconds that all entries waited, from rows alone: since they were published, or came back."""
+    waits: dict[Entry, int] = {}
+    held: defaultdict[tuple[str, int], set[Entry]] = defaultdict(set)
+    messages: dict[Entry, int] = {}
+    total_us = 0
+
+    def ends(entry: Entry, ts_us: int) -> None:
+        nonlocal total_us
+        total_us += messages.get(entry, 1) * max(ts_us - waits.pop(entry, ts_us), 0)
+
+    for row in rows:
+        event, topic, ts_us = row["event"], row["topic"], row["ts_us"]
+        consumer = (topic, row.get("consumer", -1))
+        positions = {(topic, p["ledger_id"], p["entry_id"]) for p in row.get("positions") or () if not p.get("ack_set")}
+        if event == "publish":
+            entry = (topic, row["ledger_id"], row["entry_id"])
+            messages[entry], waits[entry] = row.get("batch_size") or 1, ts_us
+        elif event == "dispatch" and row.get("phase") == "start":
+            entry = (topic, row["ledger_id"], row["entry_id"])
+            ends(entry, ts_us)
+            held[consumer].add(entry)
+        elif event == "ack" and row.get("phase") == "start":
+            for entry in positions:
+                ends(entry, ts_us)
+            for entries in held.values():
+                entries.difference_update(positions)
+        elif event in ("redeliver", "leave") and row.get("phase") != "start":
+            back = held[consumer] & positions if positions else set(held[consumer])
+            held[consumer] -= back
+            waits.update((entry, ts_us) for entry in back)
+    for entry in list(waits):
+        ends(entry, rows[-1]["ts_us"])
+    return total_us / 1e6
+
+
+@of_each(name for name in ALL if not name.startswith("two-subscriptions"))
+def test_what_waited_for_hashes_adds_up_to_no_more_than_what_waited(name: str) -> None:
+    rows = sorted((row for log in recorded_logs(name) for row in log), key=lambda row: row["seq"])
+    waited = sum(wait.waited_us for replay in replays(name) for wait in replay.waits_of("hash")) / 1e6
+    drained = sum(episode.waited_us for replay in replays(name) for episode in replay.episodes) / 1e6
+    assert waited + drained <= 1.001 * _waited_seconds(rows)
