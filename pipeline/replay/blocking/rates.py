@@ -64,8 +64,12 @@ class RecentDispatches:
 
     def note(self, sent: Sent, rates: tuple[DispatchRate, ...]) -> None:
         """Takes the dispatches of the next rows, at least one, and the limits that may be in force."""
-        if not self._rates_by_time or self._rates_by_time[-1][1] != rates:
+        since_us, before = self._rates_by_time[-1] if self._rates_by_time else (0, None)
+        if before is None or _limits(before) != _limits(rates):
             self._rates_by_time.append((int(sent.ts_us[0]), rates))
+        elif before != rates:
+            # Only who says them is another one: they go on, with what they lack.
+            self._rates_by_time[-1] = since_us, rates
         if not rates:
             return
         self._stretches.append(sent)
@@ -138,6 +142,10 @@ class RecentDispatches:
         sent = np.cumsum(np.ones_like(messages[within][::-1]) if by_entry else messages[within][::-1])
         earned = (to_us - sent_us[within][::-1]) * rate.messages / (rate.period_s * _SECOND_US)
         return float((sent - earned).max()) + 1 - rate.messages
+
+
+def _limits(rates: tuple[DispatchRate, ...]) -> list[DispatchRate]:
+    return [rate._replace(claims=()) for rate in rates]
 
 
 def _pays_within(pause: Interval, rate: DispatchRate, periods: float) -> bool:

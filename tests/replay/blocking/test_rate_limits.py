@@ -9,7 +9,7 @@ from local_replay import LOW, NO_RATES, Log, replayed, reported, say, tables_of,
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rates import DispatchPace, RecentDispatches, Sent
-from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, Scope
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, Scope, Setting
 
 SECOND: Final = 1_000_000
 
@@ -86,6 +86,17 @@ def test_a_limit_that_came_in_force_later_has_no_debt(others: tuple[DispatchRate
     recent.note(Sent(at_us + 2 * SECOND, np.array([1], np.int64)), (_rate(5),))
     last_us = 3 * SECOND
     assert recent.explaining(_pause(last_us, last_us + SECOND), by_entry=False) is None
+
+
+def test_a_limit_that_another_row_says_again_keeps_its_debt() -> None:
+    name = "dispatchThrottlingRatePerSubscriptionInMsg"
+    broker, topic = (_rate(5)._replace(claims=(Setting(name, 5, "settings row", by),)) for by in ("broker", "topic"))
+    recent, at_us = RecentDispatches(), np.array([SECOND], np.int64)
+    recent.note(Sent(at_us, np.array([40], np.int64)), (broker,))
+    recent.note(Sent(at_us + 2 * SECOND, np.array([1], np.int64)), (topic,))
+    found = recent.explaining(_pause(3 * SECOND, 4 * SECOND), by_entry=False)
+    assert found is not None
+    assert found["claimed_by"] == f"{name} = 5, topic"
 
 
 def test_a_longer_period_takes_a_longer_pause() -> None:
@@ -198,8 +209,9 @@ def test_what_was_sent_before_a_row_that_says_a_limit_may_be_paid_for_after_it(a
     assert replayed(log.rows).weighed == {("stalled", severity): 1}
 
 
+@pytest.mark.parametrize("once_more", [False, True], ids=["once", "and another one later"])
 @pytest.mark.parametrize(("before", "severity"), [(True, "not_provable"), (False, "violation")])
-def test_a_limit_that_may_have_come_before_a_stall_leaves_it_open(before: bool, severity: str) -> None:
+def test_a_limit_that_may_have_come_before_a_stall_leaves_it_open(before: bool, severity: str, once_more: bool) -> None:
     """The row comes five seconds after the stall; it says up to where the former values were certainly in force."""
     log = two()
     say(log, **NO_RATES)
@@ -211,6 +223,8 @@ def test_a_limit_that_may_have_come_before_a_stall_leaves_it_open(before: bool, 
     log.now_us += 5 * SECOND
     say(log, dispatchThrottlingRatePerSubscriptionInMsg=5)
     log.rows[-1]["seq_begin"] = published if before else sent + 1
+    if once_more:
+        say(log, dispatchThrottlingRatePerSubscriptionInMsg=7)
     log.publish(2, LOW)
     assert replayed(log.rows).weighed == {("stalled", severity): 1}
 

@@ -34,15 +34,15 @@ WITH_FINDINGS: Final = [
 OF_ALL_HASHES: Final = {"stalled", "draining_stuck", "unacked_limit"}
 # Of a whole trace only: of few hashes the shares of consumers are uneven by chance.
 NOT_OF_SAMPLES: Final = {"uneven_share"}
-# One for each producer, about the first such batch of the rows.
-OF_PRODUCERS: Final = {"mixed_key_batch"}
+# About the first of the batches of a producer, or of the entries that nobody was sent: a sample has another first one.
+OF_THE_FIRST: Final = {"mixed_key_batch", "never_sent"}
 
 Found = dict[tuple[Any, ...], Columns]
 
 
 def _by_row(rows: list[Columns]) -> Found:
     names = ("topic", "subscription", "rule", "seq", "sticky_hash", "consumer", "ledger_id", "entry_id")
-    return {tuple(row.get(name) for name in names): row for row in rows if row["rule"] not in OF_PRODUCERS}
+    return {tuple(row.get(name) for name in names): row for row in rows if row["rule"] not in OF_THE_FIRST}
 
 
 def _check(name: str, one_in: int, salt: str) -> int:

@@ -20,8 +20,9 @@ from dispatch_audit.pipeline.replay.state.records import Ints
 
 _BY_ENTRY: Final = "dispatchThrottlingOnBatchMessageEnabled"
 _BY_TRAFFIC: Final = "the traffic, not by a setting"
-# The number of stalls that are remembered.
+# The number of stalls that are remembered, and of changes of rates that rows say late.
 _STALLS_MAX: Final = 64
+_CHANGES_MAX: Final = 16
 
 
 @checkpointed("unsettled_stalls")
@@ -39,7 +40,8 @@ class UnsettledStalls:
     _own: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
     _pace: DispatchPace = field(default_factory=DispatchPace)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
-    _rates_between: tuple[int, int] = (NEVER, NEVER)  # a row says limits of the rate that came into force between these
+    # Between which rows limits of the rate came into force.
+    _rates_between: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_CHANGES_MAX))
     _sent_before: int = 0  # dispatches before those of the last rows
     _sent_us: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # the times of these
 
@@ -72,7 +74,7 @@ class UnsettledStalls:
 
     def rates_said(self, since_seq: int, seq: int) -> None:
         """Notes that limits of the dispatch rate came into force between two rows, of which the second says so."""
-        self._rates_between = (since_seq, seq)
+        self._rates_between.append((since_seq, seq))
 
     def settle(self, until_us: int = NEVER) -> None:
         """Hands on the stalls that ended by a time: later dispatches say nothing of them. At a window's end: all."""
@@ -81,9 +83,8 @@ class UnsettledStalls:
 
     def _doubted(self, found: Blocked) -> Blocked:
         """A stall with what the pace of dispatches and the rows of settings say of it."""
-        since_seq, until_seq = self._rates_between
-        # It may have been in force by then, although the row that says so comes later.
-        came_between = since_seq <= found.span.from_seq < until_seq
+        # A limit may have been in force by then, although the row that says so comes later.
+        came_between = any(since_seq <= found.span.from_seq < seq for since_seq, seq in self._rates_between)
         if not found.detail["doubt"] and (came_between or self._recent.may_explain(found.span)):
             found = found._replace(detail={**found.detail, "doubt": RATE})
         paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
