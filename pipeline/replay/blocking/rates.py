@@ -9,7 +9,7 @@ like that.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -64,12 +64,8 @@ class RecentDispatches:
 
     def note(self, sent: Sent, rates: tuple[DispatchRate, ...]) -> None:
         """Takes the dispatches of the next rows, at least one, and the limits that may be in force."""
-        since_us, before = self._rates_by_time[-1] if self._rates_by_time else (0, None)
-        if before is None or _limits(before) != _limits(rates):
+        if not self._rates_by_time or self._rates_by_time[-1][1] != rates:
             self._rates_by_time.append((int(sent.ts_us[0]), rates))
-        elif before != rates:
-            # Only who says them is another one: they go on, with what they lack.
-            self._rates_by_time[-1] = since_us, rates
         if not rates:
             return
         self._stretches.append(sent)
@@ -102,8 +98,7 @@ class RecentDispatches:
             (int(sent.ts_us[sent.ts_us <= pause.from_ts].max(initial=0)) for sent in self._stretches), default=0
         )
         lately = self.until(last_us, READ_AND_PAUSE_US)[counted]
-        since_us, rates = self._rates_at(pause.from_ts)
-        for rate in rates:
+        for rate, since_us in self._rates_at(pause.from_ts):
             used = self.until(pause.from_ts, rate.period_s * _SECOND_US)[counted]
             # Dispatches of other subscriptions and topics count too, and no row has the size of a dispatched entry.
             countable = rate.scope == "subscription" and rate.size_bytes == 0
@@ -121,12 +116,15 @@ class RecentDispatches:
         """Whether a limit in bytes may explain a pause: no row has the size of what was sent, up to a whole read."""
         return any(
             rate.size_bytes and _pays_within(pause, rate, 1 + _READ_BYTES / rate.size_bytes)
-            for rate in self._rates_at(pause.from_ts)[1]
+            for rate, _ in self._rates_at(pause.from_ts)
         )
 
-    def _rates_at(self, ts_us: int) -> tuple[int, tuple[DispatchRate, ...]]:
-        """The limits at a time, and since when; what is put in force after the last dispatch has no debt yet."""
-        return next((of for of in reversed(self._rates_by_time) if of[0] <= ts_us), (ts_us, ()))
+    def _rates_at(self, ts_us: int) -> Iterator[tuple[DispatchRate, int]]:
+        """The limits at a time, each with since when; what is put in force after the last dispatch has no debt yet."""
+        until_now = [since for since in self._rates_by_time if since[0] <= ts_us]
+        for rate in until_now[-1][1] if until_now else ():
+            without = [at for at, (_, rates) in enumerate(until_now) if not _is_among(rate, rates)]
+            yield rate, until_now[max(without, default=-1) + 1][0]
 
     def _owed(self, rate: DispatchRate, from_us: int, to_us: int, by_entry: bool) -> float:
         """What a limit lacks at a time for the next read; reads may overdraw it, and later periods pay for that.
@@ -144,8 +142,9 @@ class RecentDispatches:
         return float((sent - earned).max()) + 1 - rate.messages
 
 
-def _limits(rates: tuple[DispatchRate, ...]) -> list[DispatchRate]:
-    return [rate._replace(claims=()) for rate in rates]
+def _is_among(rate: DispatchRate, rates: Iterable[DispatchRate]) -> bool:
+    """Whether rates contain a limit, whoever says so."""
+    return any(rate._replace(claims=()) == other._replace(claims=()) for other in rates)
 
 
 def _pays_within(pause: Interval, rate: DispatchRate, periods: float) -> bool:

@@ -99,6 +99,13 @@ def test_a_limit_that_another_row_says_again_keeps_its_debt() -> None:
     assert found["claimed_by"] == f"{name} = 5, topic"
 
 
+def test_a_limit_keeps_its_debt_when_another_one_goes() -> None:
+    recent, at_us = RecentDispatches(), np.array([SECOND], np.int64)
+    recent.note(Sent(at_us, np.array([40], np.int64)), (_rate(5), _rate(1_000, scope="topic")))
+    recent.note(Sent(at_us + 2 * SECOND, np.array([1], np.int64)), (_rate(5),))
+    assert recent.explaining(_pause(3 * SECOND, 4 * SECOND), by_entry=False) is not None
+
+
 def test_a_longer_period_takes_a_longer_pause() -> None:
     assert _explains(_rate(1_000, period_s=5), 1_000, 5 * SECOND)
     assert not _explains(_rate(1_000, period_s=1), 1_000, 5 * SECOND)
