@@ -26,6 +26,7 @@ from dispatch_audit.pipeline.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.packing.rows_aside import SettingsRow
 from dispatch_audit.pipeline.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.blocking.stalls.doubts import LOWERED, RATE
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import LIMITED, ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.rules.findings import Alibi, Mask
@@ -37,6 +38,7 @@ from dispatch_audit.pipeline.replay.settings.settings_in_force import (
     SettingsInForce,
 )
 from dispatch_audit.pipeline.replay.state.records import Records
+from dispatch_audit.pipeline.replay.state.state import common_of
 
 # So many are enough to decide, and a trace without an answer must not fill the memory.
 _KEPT_MAX: Final = 1_000
@@ -147,8 +149,11 @@ class SettingsEvidence:
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
         """Puts the values of a row in force; a limit that it changes is judged anew."""
         before, delays = [in_force.of(name) for name in LIMITED], in_force.of(DELAYED_DELIVERY)
+        rates, unacked = in_force.claimed_rates(), int(common_of(dispatcher.seen)["unacked"])
         in_force.put(row)
         changed = []
+        if in_force.claimed_rates() != rates and in_force.rates():
+            dispatcher.monitor.stalls.said_late(row.seq_begin, row.seq, RATE)
         if delays.value is False and in_force.of(DELAYED_DELIVERY).value is not False:
             changed.append(DELAYED_DELIVERY)
         for name, was in zip(LIMITED, before, strict=True):
@@ -163,6 +168,8 @@ class SettingsEvidence:
             self._since[name] = row.seq
             if name == UNACKED_PER_CONSUMER:
                 self._reported = None
+            if 0 < now.limit <= 2 * unacked and not 0 < was.limit <= now.limit:
+                dispatcher.monitor.stalls.said_late(row.seq_begin, row.seq, LOWERED)
             dispatcher.judge_anew(name)
             changed.append(name)
         self._changed += [_Rows(name, row.seq_begin, row.seq - 1, row.ts_us) for name in changed]

@@ -140,10 +140,7 @@ class StepLoop:
                 case steps.SettingsSide(at, row):
                     self._settings_seen = True
                     with dispatcher.settings_changing(at):
-                        rates = self.in_force.claimed_rates()
                         self.settings.put(row, self.in_force, dispatcher)
-                        if self.in_force.claimed_rates() != rates and self.in_force.rates():
-                            dispatcher.monitor.stalls.rates_said(row.seq_begin, row.seq)
                 case steps.SnapshotSide(at, snapshot, late=False):
                     self.snapshots.begin(snapshot, at, dispatcher, self.membership.owners.epochs.ranges)
                 case steps.SnapshotSide(at, snapshot):

@@ -346,3 +346,29 @@ def test_permits_of_a_snapshot_may_be_those_from_before_what_was_just_sent() -> 
     log.snapshot(reported(1, available_permits=1))
     waits_for_long(log, 1, HIGH)
     assert doubted(log) == ["not_provable no_permits"]
+
+
+@pytest.mark.parametrize("name", [PER_CONSUMER, "maxUnackedMessagesPerSubscription"])
+@pytest.mark.parametrize(
+    ("limit", "before", "verdict"),
+    [(6, True, "not_provable limit_lowered"), (7, True, "violation"), (6, False, "violation")],
+    ids=["half of it held", "less than half held", "after the last dispatch"],
+)
+def test_a_lower_limit_that_may_have_come_before_a_stall_leaves_it_open(
+    name: str, limit: int, before: bool, verdict: str
+) -> None:
+    """The row comes five seconds after the stall; it says up to where the former value was certainly in force."""
+    log = two()
+    say(log, **{**NO_RATES, PER_CONSUMER: 1_000, "maxUnackedMessagesPerSubscription": 1_000})
+    hold(log, 3)
+    published = log.publish(3, HIGH)
+    log.now_us += 2 * SECOND_US
+    log.publish(4, HIGH)
+    sent = log.dispatch(1, 3, HIGH)
+    log.dispatch(1, 4, HIGH)
+    log.ack(1, 3, 4)
+    log.now_us += 5 * SECOND_US
+    say(log, **{name: limit})
+    log.rows[-1]["seq_begin"] = published - 1 if before else sent + 1
+    log.publish(5, HIGH)
+    assert doubted(log) == [verdict]

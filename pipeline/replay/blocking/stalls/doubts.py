@@ -151,6 +151,7 @@ def _only_later_rows_say(_situation: Situation) -> bool:
 PERMITS: Final = "no_permits"
 RATE: Final = "dispatch_rate_limit"
 JOINED: Final = "recently_joined"
+LOWERED: Final = "limit_lowered"
 
 DOUBTS: Final[Mapping[str, Doubt]] = {
     "unwritable_connection": Doubt(
@@ -200,6 +201,11 @@ DOUBTS: Final[Mapping[str, Doubt]] = {
     ),
     RATE: Doubt(
         "a limit of the dispatch rate may have had to make up for what it was charged, which no row shows",
+        _only_later_rows_say,
+    ),
+    LOWERED: Doubt(
+        "a lower limit of unacknowledged messages, which only a later row says, may have been in force by then, and "
+        "have blocked their consumers or the subscription",
         _only_later_rows_say,
     ),
 }

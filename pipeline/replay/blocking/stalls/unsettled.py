@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.state.records import Ints
 
 _BY_ENTRY: Final = "dispatchThrottlingOnBatchMessageEnabled"
 _BY_TRAFFIC: Final = "the traffic, not by a setting"
-# The number of stalls that are remembered, and of changes of rates that rows say late.
+# The number of stalls that are remembered, and of limits that rows say late.
 _STALLS_MAX: Final = 64
 _CHANGES_MAX: Final = 16
 
@@ -40,8 +40,8 @@ class UnsettledStalls:
     _own: deque[Interval] = field(default_factory=lambda: deque(maxlen=_STALLS_MAX))
     _pace: DispatchPace = field(default_factory=DispatchPace)
     _recent: RecentDispatches = field(default_factory=RecentDispatches)
-    # Between which rows limits of the rate came into force.
-    _rates_between: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_CHANGES_MAX))
+    # Between which rows a limit came into force, and the doubt that this leaves.
+    _said_late: deque[tuple[int, int, str]] = field(default_factory=lambda: deque(maxlen=_CHANGES_MAX))
     _sent_before: int = 0  # dispatches before those of the last rows
     _sent_us: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # the times of these
 
@@ -72,9 +72,9 @@ class UnsettledStalls:
             self._pace.note(sent)
             self._recent.note(sent, self._in_force.rates())
 
-    def rates_said(self, since_seq: int, seq: int) -> None:
-        """Notes that limits of the dispatch rate came into force between two rows, of which the second says so."""
-        self._rates_between.append((since_seq, seq))
+    def said_late(self, since_seq: int, seq: int, doubt: str) -> None:
+        """Notes that a limit came into force between two rows, of which the second says so, and what it may explain."""
+        self._said_late.append((since_seq, seq, doubt))
 
     def settle(self, until_us: int = NEVER) -> None:
         """Hands on the stalls that ended by a time: later dispatches say nothing of them. At a window's end: all."""
@@ -84,9 +84,10 @@ class UnsettledStalls:
     def _doubted(self, found: Blocked) -> Blocked:
         """A stall with what the pace of dispatches and the rows of settings say of it."""
         # A limit may have been in force by then, although the row that says so comes later.
-        came_between = any(since_seq <= found.span.from_seq < seq for since_seq, seq in self._rates_between)
-        if not found.detail["doubt"] and (came_between or self._recent.may_explain(found.span)):
-            found = found._replace(detail={**found.detail, "doubt": RATE})
+        said_late = [doubt for since_seq, seq, doubt in self._said_late if since_seq <= found.span.from_seq < seq]
+        may_explain = [*said_late, *([RATE] if self._recent.may_explain(found.span) else [])]
+        if may_explain and not found.detail["doubt"]:
+            found = found._replace(detail={**found.detail, "doubt": may_explain[0]})
         paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
         return found if paced is None else limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
 
