@@ -61,9 +61,9 @@ class Waiters(NamedTuple):
         """The waiters that the mask selects."""
         return Waiters._make(column[mask] for column in self)
 
-    def waited_us(self, interval: Interval) -> Ints:
-        """The time that each waited within the interval, in message-microseconds."""
-        since_ts = np.maximum(self.since_ts, interval.from_ts)
+    def waited_us(self, interval: Interval, after_ts: Ints | int = 0) -> Ints:
+        """The time that each waited within the interval and after a time, in message-microseconds."""
+        since_ts = np.maximum(np.maximum(self.since_ts, after_ts), interval.from_ts)
         waited: Ints = self.messages * np.maximum(interval.to_ts - since_ts, 0)
         return waited
 

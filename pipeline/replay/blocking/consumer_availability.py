@@ -215,22 +215,19 @@ def blocked_consumer(
         roots,
         detail,
     )
-    of_hashes = ((waiting.where(waiting.hash == h), waited[waiting.hash == h]) for h in np.unique(waiting.hash))
-    return [whole, *(_blocked_hash(*of_hash, whole) for of_hash in of_hashes)]
+    hashes = (waiting.hash == sticky for sticky in np.unique(waiting.hash))
+    return [whole, *(_blocked_hash(waiting.where(of_hash), waited[of_hash], whole) for of_hash in hashes)]
 
 
 def _count_here(state: SeenByBlocking, waiting: Waiters, interval: Interval) -> Ints:
-    """How long each entry waited in an interval, but for the draining of its hash, which counts that already.
+    """How long each entry waited in an interval after its hash had drained, in message-microseconds.
 
-    The interval of the hash itself, which goes on, is not to count it again.
+    The row of the draining has the time before. The interval of the hash itself goes on, and does not count it again.
     """
     hashes = state.waits.hashes.view(np.ndarray)
-    since_clear, since_free = (
-        waiting._replace(since_ts=np.maximum(waiting.since_ts, since_ts[waiting.hash_at])).waited_us(interval)
-        for since_ts in (hashes["clear"]["ts_us"], hashes["free_ts"])
-    )
-    np.add.at(hashes["clear_idle_us"], waiting.hash_at, since_clear)
-    return since_free
+    of_hash = waiting.waited_us(interval, hashes["clear"]["ts_us"][waiting.hash_at])
+    np.add.at(hashes["clear_idle_us"], waiting.hash_at, of_hash)
+    return waiting.waited_us(interval, hashes["free_ts"][waiting.hash_at])
 
 
 def _in_replay(state: Seen, waiting: Waiters, interval: Interval, reported: Reported) -> int:

@@ -143,7 +143,7 @@ class RecentDispatches:
 
 
 def _is_among(rate: DispatchRate, rates: Iterable[DispatchRate]) -> bool:
-    """Whether rates contain a limit, whoever says so."""
+    """Whether a limit is one of the rates; which settings claim it does not matter."""
     return any(rate._replace(claims=()) == other._replace(claims=()) for other in rates)
 
 

@@ -10,6 +10,7 @@ back.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -122,7 +123,7 @@ class ReplayResult:
     # Whether the trace shows which entries waited; False where entries from before its beginning were open to the end.
     waits_known: bool
 
-    @property
+    @cached_property
     def drainings(self) -> Records:
         """The draining episodes, each from the first move of its hash to the end, also if it returned in between."""
         return chosen(self.episodes, self.episodes.ended_by != By.RETURNED)
@@ -130,8 +131,7 @@ class ReplayResult:
     @property
     def reported_drainings(self) -> Records:
         """Those that ended, or are open at the end, in the order in which they began."""
-        drainings = self.drainings
-        return self._in_range(drainings, drainings.from_seq)
+        return self._in_range(self.drainings, self.drainings.from_seq)
 
     @property
     def reported_waits_for_draining(self) -> Records:

@@ -73,7 +73,7 @@ class UnsettledStalls:
             self._recent.note(sent, self._in_force.rates())
 
     def said_late(self, since_seq: int, seq: int, doubt: str) -> None:
-        """Notes that a limit came into force between two rows, of which the second says so, and what it may explain."""
+        """Notes a limit that the row `seq` says and that came into force after `since_seq`, and the doubt it leaves."""
         self._said_late.append((since_seq, seq, doubt))
 
     def settle(self, until_us: int = NEVER) -> None:
@@ -84,10 +84,10 @@ class UnsettledStalls:
     def _doubted(self, found: Blocked) -> Blocked:
         """A stall with what the pace of dispatches and the rows of settings say of it."""
         # A limit may have been in force by then, although the row that says so comes later.
-        said_late = [doubt for since_seq, seq, doubt in self._said_late if since_seq <= found.span.from_seq < seq]
-        may_explain = [*said_late, *([RATE] if self._recent.may_explain(found.span) else [])]
-        if may_explain and not found.detail["doubt"]:
-            found = found._replace(detail={**found.detail, "doubt": may_explain[0]})
+        said_late = (doubt for since_seq, seq, doubt in self._said_late if since_seq <= found.span.from_seq < seq)
+        if not found.detail["doubt"]:
+            doubt = next(said_late, "") or (RATE if self._recent.may_explain(found.span) else "")
+            found = found._replace(detail={**found.detail, "doubt": doubt})
         paced = None if self._in_force.rules_out_rates() else self._pace.during(found.span)
         return found if paced is None else limited(found, {"shown_by": _BY_TRAFFIC, "messages": paced.messages})
 
