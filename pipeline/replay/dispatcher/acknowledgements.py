@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import is_rel
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     free_entry,
     new_entry,
+    note_settled,
     note_without_publish,
     put_floor,
     was_passed,
@@ -184,7 +185,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         if was_reset(state):
             state.entries[slot].marks |= Mark.BEFORE_RESET
     if events.code[i] == Code.ACK_END and state.entries[slot].marks & Mark.SETTLING != 0:
-        state.entries[slot].marks &= ~Mark.SETTLING
+        note_settled(state, slot)
         free_entry(state, slot)
         return
     state.entries[slot].marks |= Mark.COUNT_LOST
@@ -212,6 +213,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         withdraw(state, out, slot, point.ts_us - rows.policy.skew_us, point.seq)
     else:
         state.entries[slot].marks |= Mark.SETTLING
+        state.common[0].settling += state.entries[slot].messages
     if state.entries[slot].times_sent >= SENT_OFTEN_MIN:
         row = report_row(state, out, SENT_OFTEN, events, i, consumer, slot)
         out.findings[row].value = state.entries[slot].times_sent

@@ -39,10 +39,15 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
         count_as_maybe_skipped(state, consumer, messages)
     common[0].unacked += messages
     # Reads are blocked from the limit on, until less than half of it is left, or there is none any more.
-    if common[0].unacked_limit <= 0 or common[0].unacked < common[0].unacked_limit // 2:
+    limit = common[0].unacked_limit
+    if limit <= 0 or common[0].unacked < limit // 2:
         common[0].blocked_on_unacked = 0
-    elif common[0].unacked >= common[0].unacked_limit:
+        common[0].perhaps_blocked = 0
+        return
+    if common[0].unacked >= limit:
         common[0].blocked_on_unacked = 1
+    if messages > 0 and common[0].unacked + common[0].settling >= limit:
+        common[0].perhaps_blocked = 1
 
 
 @compiled

@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     expect_end,
     free_slot,
     is_kept_for_a_read,
+    note_settled,
     note_unsent,
     set_key,
 )
@@ -127,6 +128,7 @@ def reset_takes_effect(state: State, out: Output, point: TracePoint, skew_us: in
         stop_waiting(state, slot, point.ts_us)
         expect_end(state, out, slot)
         note_unsent(state, out, slot)
+        note_settled(state, slot)
         entries[slot].sent_at.seq = UNKNOWN
         state.checks.evidence_seq[slot] = UNKNOWN
         entries[slot].words_at = UNKNOWN

@@ -146,6 +146,13 @@ class SettingsEvidence:
     # The most unacknowledged messages that a snapshot reports of one consumer, and its row.
     _reported: tuple[int, int] | None = None
 
+    def announce(self, at: TracePoint, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
+        """Notes that the values of a row may be in force from a point on, although perhaps since earlier rows."""
+        rates = in_force.rates()
+        in_force.announce(row)
+        if in_force.rates() != rates and row.seq_begin < at.seq:
+            dispatcher.monitor.stalls.rates_said_late()
+
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
         """Puts the values of a row in force; a limit that it changes is judged anew."""
         before, delays = [in_force.of(name) for name in LIMITED], in_force.of(DELAYED_DELIVERY)

@@ -148,7 +148,9 @@ COMMON = RecordKind(
         "next_due_ts": UNKNOWN,  # when delayed entries are looked at next; UNKNOWN: none waits
         "total_vague": 0,  # the broker's own count may be lower: a holder left, or some was acknowledged twice
         "unacked": 0,
+        "settling": 0,  # messages in SETTLING entries: the broker may still count them
         "blocked_on_unacked": 0,  # reached `unacked_limit`, and not yet back at half of it (4.14)
+        "perhaps_blocked": 0,  # perhaps reached it with what was settling, and not yet back at half of it
         "deleted_before": NOWHERE,  # the highest mark-delete before a reset
         "shown_ts": UNKNOWN,  # when a snapshot last showed mark-delete; UNKNOWN: none has
         "written_late_since_ts": 0,  # the last dispatch whose end took as long as a stall,

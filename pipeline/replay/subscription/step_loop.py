@@ -136,7 +136,7 @@ class StepLoop:
                     self.cold_start.end_gap(gap)
                 case steps.SettingsSide(at, row, late=False):
                     with dispatcher.settings_changing(at):
-                        self.in_force.announce(row)
+                        self.settings.announce(at, row, self.in_force, dispatcher)
                 case steps.SettingsSide(at, row):
                     self._settings_seen = True
                     with dispatcher.settings_changing(at):

@@ -107,6 +107,40 @@ def test_who_has_left_since_may_have_filled_the_subscription(twice: bool, expect
 
 
 @pytest.mark.parametrize(
+    ("ended", "expected"), [("after", "not_provable unacked_limit_subscription"), ("before", "violation")]
+)
+def test_an_acknowledgement_that_has_not_ended_may_not_count_when_the_limit_is_reached(
+    ended: str, expected: str
+) -> None:
+    """Of 6 messages one is acknowledged while the seventh is sent, and the limit is 7; or right before it."""
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=7)
+    hold(log, 6)
+    log.publish(6, LOW)
+    log.ack(1, 5, phases="start")
+    if ended == "before":
+        log.ack(1, 5, phases="end")
+    log.dispatch(2, 6, LOW)
+    if ended == "after":
+        log.ack(1, 5, phases="end")
+    waits_for_long(log, 7, HIGH)
+    assert doubted(log) == [expected]
+
+
+def test_half_a_limit_is_free_again_whatever_was_settling() -> None:
+    log = two()
+    say(log, maxUnackedMessagesPerSubscription=7)
+    hold(log, 6)
+    log.publish(6, LOW)
+    log.ack(1, 5, phases="start")
+    log.dispatch(2, 6, LOW)
+    log.ack(1, 5, phases="end")
+    log.ack(1, *range(4))
+    waits_for_long(log, 7, HIGH)
+    assert doubted(log) == ["violation"]
+
+
+@pytest.mark.parametrize(
     ("after_us", "expected"), [(600_000, "not_provable unacked_limit_subscription"), (2_000_000, "violation")]
 )
 def test_a_doubt_counts_for_as_long_as_a_stall_after_the_last_look_that_found_it(after_us: int, expected: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 from local_replay import LOW, NO_RATES, Log, replayed, reported, say, tables_of, two
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
-from dispatch_audit.pipeline.replay.blocking.rates import DispatchPace, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.pace import DispatchPace
+from dispatch_audit.pipeline.replay.blocking.rates import RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, Scope, Setting
 
 SECOND: Final = 1_000_000
@@ -132,6 +133,18 @@ def test_what_a_limit_in_bytes_was_sent_may_be_a_whole_read() -> None:
     assert recent.explaining(_pause(last_us, last_us + 7_200_000), by_entry=False) is None
 
 
+@pytest.mark.parametrize("said_late", [True, False])
+def test_a_limit_that_is_said_late_may_owe_for_a_read_before_it_is_said(said_late: bool) -> None:
+    """It may owe for 100 entries (dispatcherMaxReadBatchSize) and for one more, which takes 20.2 s."""
+    recent, at_us = RecentDispatches(), np.array([SECOND], np.int64)
+    if said_late:
+        recent.said_late()
+    recent.note(Sent(at_us, np.array([1], np.int64)), (_rate(5),))
+    assert recent.may_explain(_pause(SECOND, 22 * SECOND)) is said_late
+    assert not recent.may_explain(_pause(SECOND, 23 * SECOND))
+    assert not recent.may_explain(_pause(22 * SECOND, 23 * SECOND))
+
+
 def _paced(bursts: Sequence[int], pauses_us: Sequence[int], one_by_one: bool = False) -> list[bool]:
     """Of each pause between bursts whether they show a limit."""
     pace, at, pauses = DispatchPace(), SECOND, []
@@ -213,6 +226,25 @@ def test_what_was_sent_before_a_row_that_says_a_limit_may_be_paid_for_after_it(a
     log.rows[-1]["seq_begin"] = published if after else log.rows[-1]["seq"] - 1
     log.now_us += 4 * SECOND
     log.dispatch(2, 1, LOW)
+    assert replayed(log.rows).weighed == {("stalled", severity): 1}
+
+
+@pytest.mark.parametrize(("late", "severity"), [(True, "not_provable"), (False, "violation")])
+def test_what_was_sent_long_before_a_row_that_says_a_limit_may_be_paid_for_after_it(late: bool, severity: str) -> None:
+    """Rows are held for a second: what was sent before is not looked at again when a row says a limit."""
+    log = two()
+    say(log, **NO_RATES)
+    first = log.publish(0, LOW)
+    log.dispatch(2, 0, LOW)
+    log.now_us += 2 * SECOND
+    for entry in (1, 2, 3):
+        log.publish(entry, LOW)
+    log.dispatch(2, 1, LOW)
+    say(log, dispatchThrottlingRatePerSubscriptionInMsg=5)
+    log.rows[-1]["seq_begin"] = first if late else log.rows[-1]["seq"] - 1
+    log.dispatch(2, 2, LOW)
+    log.now_us += 4 * SECOND
+    log.dispatch(2, 3, LOW)
     assert replayed(log.rows).weighed == {("stalled", severity): 1}
 
 

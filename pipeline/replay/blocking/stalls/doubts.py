@@ -118,7 +118,8 @@ def _full(situation: Situation) -> Mask:
     # Who has left since the last dispatch may have counted when the limit was reached.
     counted = situation.connected | (consumers["gave_up_at"]["seq"] > common["last_dispatch"]["seq"])
     limit, uncounted = common["unacked_limit"], int(consumers["uncounted"][counted].sum())
-    return situation.unread & (uncounted > 0 and 0 < limit <= 2 * (situation.unacked + uncounted))
+    more = uncounted > 0 or bool(common["perhaps_blocked"] == 1)
+    return situation.unread & (more and 0 < limit <= 2 * (situation.unacked + uncounted))
 
 
 def _has_its_share(situation: Situation) -> Mask:

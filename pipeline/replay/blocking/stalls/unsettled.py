@@ -11,7 +11,8 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.packing.membership_rows import NEVER
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.kept_intervals import KeptIntervals
-from dispatch_audit.pipeline.replay.blocking.rates import DispatchPace, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.blocking.pace import DispatchPace
+from dispatch_audit.pipeline.replay.blocking.rates import RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.stalls.doubts import JOINED, RATE
 from dispatch_audit.pipeline.replay.blocking.stalls.stalls import limited
 from dispatch_audit.pipeline.replay.durations import HORIZON_US
@@ -75,6 +76,10 @@ class UnsettledStalls:
     def said_late(self, since_seq: int, seq: int, doubt: str) -> None:
         """Notes a limit that the row `seq` says and that came into force after `since_seq`, and the doubt it leaves."""
         self._said_late.append((since_seq, seq, doubt))
+
+    def rates_said_late(self) -> None:
+        """Notes that limits of the rate may have been in force before the next dispatches, and owe for others."""
+        self._recent.said_late()
 
     def settle(self, until_us: int = NEVER) -> None:
         """Hands on the stalls that ended by a time: later dispatches say nothing of them. At a window's end: all."""

@@ -75,10 +75,19 @@ def is_kept_for_a_read(state: State, slot: int) -> bool:
 def free_slot(state: State, slot: int) -> None:
     """Frees a slot, whatever its entry is."""
     entries, common = state.entries, state.common
+    note_settled(state, slot)
     drop(state.entry_table, entries.ledger, entries.entry, entries[slot].ledger, entries[slot].entry)
     entries[slot].ledger = UNKNOWN
     state.entries_free[common[0].free_entries] = slot
     common[0].free_entries += 1
+
+
+@compiled
+def note_settled(state: State, slot: int) -> None:
+    """Notes that the acknowledgement of an entry has certainly taken effect, or does not matter any more."""
+    if state.entries[slot].marks & Mark.SETTLING != 0:
+        state.entries[slot].marks &= ~Mark.SETTLING
+        state.common[0].settling -= state.entries[slot].messages
 
 
 @compiled
