@@ -37,22 +37,24 @@ class _Burst(NamedTuple):
     messages: int
     next_us: int
 
+    def pays_within(self, messages: int, period_us: float) -> bool:
+        """Whether a limit of so many messages in a period takes the whole pause after it to pay for it."""
+        return self.next_us - self.to_us <= max(1, self.messages / messages) * period_us
+
 
 @checkpointed("paced")
 class Paced(NamedTuple):
     """A time in which dispatches came in bursts of one size, with one pause after each.
 
     Attributes:
-        from_us: the beginning of the pause before the first burst.
-        to_us: the end of the pause after the last one.
+        from_us: the beginning of the first burst, or of the pause before it if that is one of the limit.
+        to_us: the end of the last burst, or of the pause after it.
         messages: the messages of a burst.
-        pause_max_us: the longest pause between bursts of so many messages that counts as one of the limit.
     """
 
     from_us: int
     to_us: int
     messages: int
-    pause_max_us: int
 
 
 @checkpointed("dispatch_pace")
@@ -101,19 +103,20 @@ class DispatchPace:
         self._recent.append(burst)
         if len(self._recent) <= _BURSTS:
             return
-        *before, last = first, *run = self._recent
-        cycles = [burst.next_us - burst.from_us for burst in run[:-1]]
-        messages = [burst.messages for burst in run]
-        longest_us = max(burst.next_us - burst.to_us for burst in before)
-        same_size = _alike(messages) or _alike([burst.entries for burst in run])
+        first, *run = self._recent
+        cycles = [each.next_us - each.from_us for each in run[:-1]]
+        messages = [each.messages for each in run]
+        longest_us = max(each.next_us - each.to_us for each in run[:-1])
+        same_size = _alike(messages) or _alike([each.entries for each in run])
         equal = min(messages) >= _FEW_MIN and max(messages) - min(messages) <= _FEW_ALIKE
         many = same_size and min(messages) >= _BURST_MIN and longest_us <= PAUSE_MAX_US
-        pause_max_us = PAUSE_MAX_US if many else _LONG_PAUSE_MAX_US
-        if not (many or equal) or longest_us > pause_max_us or not _alike(cycles):
+        if not (many or (equal and longest_us <= _LONG_PAUSE_MAX_US)) or not _alike(cycles):
             return
-        # The pause after the last burst may be another one.
-        over_us = last.next_us if last.next_us - last.to_us <= pause_max_us else last.to_us
-        found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2], pause_max_us)
+        typical, period_us = sorted(messages)[_BURSTS // 2], (1 + _ALIKE) * max(cycles)
+        # The pauses at both ends may be others: a limit takes as long as it pays for the burst.
+        from_us = first.to_us if first.pays_within(typical, period_us) else run[0].from_us
+        over_us = burst.next_us if burst.pays_within(typical, period_us) else burst.to_us
+        found = Paced(from_us, over_us, typical)
         if self._paced and found.from_us <= self._paced[-1].to_us:
             found = found._replace(from_us=self._paced.pop().from_us)
         self._paced.append(found)

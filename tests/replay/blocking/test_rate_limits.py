@@ -180,8 +180,16 @@ def test_what_does_not_come_again_and_again_shows_none(bursts: list[int], pauses
     assert not any(_paced(bursts, pauses_us))
 
 
-def test_a_longer_pause_behind_the_bursts_is_not_one_of_the_limit() -> None:
-    assert _paced([200, 200, 200, 200, 200], [1_010_000, 1_010_000, 1_010_000, 9 * SECOND]) == [True, True, True, False]
+@pytest.mark.parametrize("pause_us", [2 * SECOND, 9 * SECOND])
+def test_a_longer_pause_behind_the_bursts_is_not_one_of_the_limit(pause_us: int) -> None:
+    assert _paced([200] * 5, [1_010_000, 1_010_000, 1_010_000, pause_us]) == [True, True, True, False]
+
+
+@pytest.mark.parametrize(("first", "of_limit"), [(200, False), (400, True)])
+def test_a_longer_pause_before_the_bursts_is_one_of_the_limit_if_it_pays_for_what_was_sent(
+    first: int, of_limit: bool
+) -> None:
+    assert _paced([first, 200, 200, 200, 200], [2 * SECOND, *[1_010_000] * 3]) == [of_limit, True, True, True]
 
 
 def test_missing_rows_end_the_bursts() -> None:
