@@ -84,6 +84,13 @@ class RecentlyJoined:
         """The positions that those get nothing from for now that are held back, by their indexes."""
         return {held.place: held.until for held in self.waiting}
 
+    def certain(self, state: Seen) -> dict[int, Position]:
+        """`until` without those that a skip may have released, as long as no snapshot has shown mark-delete since."""
+        common = common_of(state)
+        if common["shown_ts"] >= common["skip_begun_ts"]:
+            return self.until
+        return {held.place: held.until for held in self.waiting if held.since.ts_us > common["skip_begun_ts"]}
+
     def perhaps(self, state: Seen) -> list[int]:
         """The indexes of consumers that rows do not show to be held back, but may be."""
         reached, until, guessed = _next_of(common_of(state)["mark_delete"]), self.until, mark_delete_is_guessed(state)

@@ -308,6 +308,30 @@ def test_who_is_let_go_explains_nothing_of_the_time_after_that(longer_us: int, f
     assert [severity for rule, severity in weighed if rule == "stalled"] == found
 
 
+@pytest.mark.parametrize(
+    ("expired", "shown", "found"), [(False, False, []), (True, True, []), (True, False, ["not_provable"])]
+)
+def test_a_skip_may_release_who_joined_before_it_unless_a_snapshot_shows_mark_delete(
+    expired: bool, shown: bool, found: list[str]
+) -> None:
+    log = _held(0, 1, 2)
+    log.flow(1, 100)
+    log.join(2)
+    log.flow(2, 100)
+    log.ack(1, 0)
+    if expired:
+        log.reset("expire")
+    log.now_us += SECOND
+    if shown:
+        log.snapshot(mark_delete_position="1:0")
+    _waiting(log, (3, LOW))
+    log.now_us += 3 * SECOND
+    log.ack(1, 1, 2)
+    log.dispatch(2, 3, LOW)
+    weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
+    assert [severity for rule, severity in weighed if rule == "stalled"] == found
+
+
 def test_what_is_published_first_need_not_have_the_first_row() -> None:
     """Two producers' rows may change places: nothing below the later entry is deleted for that."""
     log = Log(step_us=0)

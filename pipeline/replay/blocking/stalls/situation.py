@@ -204,7 +204,7 @@ class Situation:
         Such a consumer gets nothing new from its position on, and nothing out of replay from the lowest of the
         positions on.
         """
-        until = self.recent.until
+        until = self.recent.certain(self.state)
         if not until:
             return np.zeros(self.free.slot.size, dtype=np.bool_)
         behind: Mask = np.isin(self.free.owner, [*until]) & ~are_before(self.state, self.free.slot, min(until.values()))
@@ -213,9 +213,9 @@ class Situation:
     @cached_property
     def perhaps_behind_joins(self) -> Mask:
         """Which perhaps are, or wait until the broker has read on, because consumers perhaps joined recently."""
-        perhaps = self.recent.perhaps(self.state)
-        if not perhaps:
+        perhaps = {*self.recent.perhaps(self.state), *self.recent.until}
+        if perhaps <= self.recent.certain(self.state).keys():
             return self.behind_joins
         unread = ~reported_as_read(self.state, self.free, self.reported)
-        maybe: Mask = self.behind_joins | unread | np.isin(self.free.owner, [*perhaps, *self.recent.until])
+        maybe: Mask = self.behind_joins | unread | np.isin(self.free.owner, [*perhaps])
         return maybe
