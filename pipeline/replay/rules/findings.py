@@ -94,18 +94,19 @@ def standing(found: Records, alibis: Iterable[Alibi]) -> Records:
 NOT_PERMITTED: Final = 0
 
 
-def permitted(found: Records, keeps_order: bool, exceptions: Collection[ExceptionId]) -> Ints:
+def permitted(found: Records, policy: Policy, exceptions: Collection[ExceptionId]) -> Ints:
     """The number of the exception of the profile that permits each finding, or `NOT_PERMITTED`.
 
     Findings have the marks of the entries before the dispatch. Where consumers allow it, nothing keeps order.
     """
     cases: tuple[tuple[ExceptionId, Fact, Callable[[Records], Mask]], ...] = (
         # Ownership is promised even so.
-        ("E5", "ordered", lambda found: np.full(found.size, not keeps_order)),
+        ("E5", "ordered", lambda found: np.full(found.size, not policy.keeps_order)),
         # A nacked entry is in replay without its hash, so it blocks no entry and no entry blocks it (4.12, 5.6).
         ("E1", "in order", lambda found: _either(found, Mark.NACKED)),
         # Once sent when due, a delayed entry is like any other: when its consumer leaves, it returns with its hash.
         ("E2", "in order", lambda found: _may_be_tracked(found.marks) | _may_be_tracked(found.other_marks)),
+        ("E2", "in order", lambda found: _came_back_early(found, policy.delay_tick_us)),
         ("E6", "in order", lambda found: _either(found, Mark.MAYBE_SKIPPED)),
         ("E6", "one holder", lambda found: found.other_marks & Mark.MAYBE_SKIPPED != 0),
         # No consumer acknowledged it: a read in flight contained it when mark-delete passed it.
@@ -127,6 +128,16 @@ def _may_be_tracked(marks: Ints) -> Mask:
     """Whether each entry was, or may have been, in the tracker of delayed entries since its last dispatch (4.13)."""
     tracked: Mask = (marks & TRACKED == Mark.DELAYED) | (marks & Mark.CLAIMED_DUE != 0)
     return tracked
+
+
+def _came_back_early(found: Records, tick_us: int) -> Mask:
+    """Whether the other entry of each was sent before its time, and is back before it (4.13).
+
+    The broker did not delay messages when it sent it, and tracks it now if it does so now.
+    """
+    early: Mask = (found.other_due_ts - found.other_ts > 2 * tick_us) & (found.other_due_ts > found.ts_us)
+    asked: Mask = found.other_marks & Mark.DELAYED != 0
+    return early & asked
 
 
 # The limit for each pair of a rule and an exception that permits its findings: about 250 MB.
@@ -198,7 +209,7 @@ class FindingCollector:
         if filled[FINDINGS]:
             former = Alibi("owner", lambda found: self._decided_before(found, policy.unordered_us))
             found = standing(first_of(out.findings, filled[FINDINGS]), [former])
-            found.permitted = permitted(found, policy.keeps_order, self._exceptions)
+            found.permitted = permitted(found, policy, self._exceptions)
             gaps = found.rule == GAP_DELIVERY
             found.other_consumer[gaps] = self._served.owners_of(found.hash[gaps])
             self.findings.add(found)

@@ -1,7 +1,7 @@
 """What each finding weighs: the same shape with and without what excuses it. Recordings have their own tests."""
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, Replay, replayed
+from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, Replay, replayed, say
 
 from dispatch_audit.pipeline.replay.verdicts.finding import FindingVerdict
 
@@ -56,6 +56,43 @@ def test_a_delayed_entry_that_was_sent_and_left_behind_is_one_like_any_other() -
     log.leave(1)
     sent = log.dispatch(2, 1, HIGH)
     assert verdict_on(replayed(log.rows), "redelivery_order", sent) == VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "after_us", "expected"),
+    [(60_000, 0, ("permitted", "E2", ())), (60_000, 62_000_000, VIOLATION), (500, 0, VIOLATION)],
+    ids=["before its time", "after its time", "sent at its time, a tick early"],
+)
+def test_what_was_sent_before_its_time_and_left_behind_may_be_delayed_now(
+    delay_ms: int, after_us: int, expected: object
+) -> None:
+    """Delayed delivery was off when it was sent, and may be on when it is back: every send looks at the time."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(0, HIGH, deliver_at_ms=log.now_us // 1000 + delay_ms)
+    log.publish(1, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    log.now_us += after_us
+    sent = log.dispatch(2, 1, HIGH)
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent) == expected
+
+
+@pytest.mark.parametrize("on_again", [True, False])
+def test_a_row_that_says_that_delays_are_on_again_covers_what_was_sent_before(on_again: bool) -> None:
+    log = Log()
+    say(log, delayedDeliveryEnabled=False)
+    log.join(1)
+    log.join(2)
+    log.publish(0, HIGH, deliver_at_ms=log.now_us // 1000 + 60_000)
+    log.publish(1, HIGH)
+    log.dispatch(1, 0, HIGH)
+    say(log, delayedDeliveryEnabled=on_again)
+    log.leave(1)
+    sent = log.dispatch(2, 1, HIGH)
+    expected = ("permitted", "E2", ()) if on_again else VIOLATION
+    assert verdict_on(replayed(log.rows), "redelivery_order", sent) == expected
 
 
 @pytest.mark.parametrize("nacked", [True, False])

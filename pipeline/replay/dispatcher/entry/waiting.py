@@ -160,9 +160,12 @@ def _heed_delays(state: State, ts: int) -> None:
     for slot in range(entries.size):
         ignored = entries[slot].marks & Mark.DELAYED == 0 or entries[slot].marks & Mark.CLAIMED_DUE != 0
         asked = entries[slot].ledger >= 0 and entries[slot].due.ts_us != UNKNOWN
-        if asked and ignored and entries[slot].marks & Mark.SENT == 0:
+        if not asked or not ignored:
+            continue
+        if entries[slot].marks & Mark.SENT == 0:
             stop_waiting(state, slot, ts)
-            entries[slot].marks = (entries[slot].marks | Mark.DELAYED | Mark.BEFORE_RESET) & ~Mark.DUE
+            entries[slot].marks = (entries[slot].marks | Mark.BEFORE_RESET) & ~Mark.DUE
+        entries[slot].marks |= Mark.DELAYED
 
 
 @compiled
