@@ -8,6 +8,7 @@ from simulated import MS, Audited, S, audited, client, joins, sent, workload_of
 from test_flaws import AUTO_SPLIT, EXACT, FOREVER, HIGH, HIGHEST, LOW, LOWEST, setup
 
 from dispatch_audit.pipeline.simulate.lower_bound import makespan_bound_us
+from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.setup import setup_for
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, PartitionWorkload
@@ -187,13 +188,29 @@ def test_the_lower_bound_is_the_slower_of_a_key_and_of_all_threads() -> None:
     assert makespan_bound_us(threads) == 50 * MS
 
 
-def test_a_clear_ends_the_limit_of_the_subscription() -> None:
+@pytest.mark.parametrize("limit", ["maxUnackedMessagesPerSubscription", "maxUnackedMessagesPerConsumer"])
+def test_a_clear_ends_a_limit_of_unacknowledged_messages(limit: str) -> None:
     """What it drops is unacknowledged no longer, from 4.0.11 and 4.2.2 on (contract 3.11, 4.14)."""
     published = [(10 * MS + at * MS, HIGH) for at in range(10)] + [(2 * S + at * MS, HIGH) for at in range(5)]
     workload = workload_of(published, [client("a", service_us=FOREVER)], [*joins(1), Action(S, "clear")], 3 * S)
-    limited = setup("4.2.4", broker={"maxUnackedMessagesPerSubscription": 5, "dispatcherMaxReadBatchSize": 1})
+    limited = setup("4.2.4", broker={limit: 5, "dispatcherMaxReadBatchSize": 1})
 
     assert [entry for _, entry in sent(workload, limited)] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+
+
+@pytest.mark.parametrize(("version", "reads"), [("3.0.7", 1), ("4.0.8", 0), ("4.2.4", 1)])
+def test_a_redeliver_command_unblocks_a_consumer_that_holds_nothing_of_it(version: str, reads: int) -> None:
+    """Contract 4.14 and 5.6: on 4.0 it asks for a read only if permits were withheld."""
+    simulation = PartitionSimulation(workload_of([], [client("a", queue=5)], joins(1)), setup(version))
+    simulation.run()
+    (consumer,) = simulation.state.consumers
+    consumer.blocked = True
+    planned = len(simulation.agenda.heap)
+
+    simulation.settlements.redeliver(consumer, [7])
+
+    assert not consumer.blocked
+    assert len(simulation.agenda.heap) - planned == reads
 
 
 @pytest.mark.parametrize(("out_of_order", "found"), [(False, 0), (True, 1)])

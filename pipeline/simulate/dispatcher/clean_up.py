@@ -22,7 +22,8 @@ def clean_up(state: DispatcherState, policy: DispatcherPolicy) -> None:
             policy.removed_pending(consumer, sticky_hash)
             if not state.switches.clean_up_in_read_loop:
                 messages = state.entries.messages_in(position)
-                consumer.unacked -= messages
-                # The limit of the subscription is looked at, and the caller reads (contract 3.11, 4.14).
+                # The limits are looked at, and the caller reads (contract 3.11, 4.14).
+                if consumer.settled(messages):
+                    state.total_permits += consumer.unblock()
                 state.count_unacked(-messages)
         policy.end_batch()

@@ -60,8 +60,10 @@ class Settlements:
                 state.replay.add(position)
             state.redelivery_counts[position] = state.redelivery_counts.get(position, 0) + 1
             queued = True
-        if queued:
-            state.total_permits += consumer.unblock()
+        # It is unblocked even if it held none of them (contract 4.14, 5.6).
+        permits = consumer.unblock()
+        state.total_permits += permits
+        if queued or permits or state.switches.reads_at_redelivery:
             self._loop.read_soon()
 
     def move_mark_delete(self, position: int, expiry: bool) -> None:

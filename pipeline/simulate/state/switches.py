@@ -19,6 +19,8 @@ class Switches:
             attempt to dispatch it (3.9).
         clean_up_in_read_loop: mark-delete passing a pending entry releases it at the next read (4.0), not when an
             administrator moves it (3.11); then every move of mark-delete asks for a read.
+        reads_at_redelivery: every redeliver command asks for a read, not only one that returned entries, or permits
+            that had been withheld (5.6).
         look_ahead_needs_backlog: an ordered subscription reads nothing ahead at the end of the topic (3.11, #21554).
         replay_addition_guard: what entered replay during a replay read holds back later entries of its hash (3.13).
         draining: hashes drain at all. Off: a broken variant.
@@ -38,6 +40,7 @@ class Switches:
     per_read_blocked_hashes: bool = True
     eager_return: bool = True
     clean_up_in_read_loop: bool = False
+    reads_at_redelivery: bool = True
     look_ahead_needs_backlog: bool = True
     replay_addition_guard: bool = False
     draining: bool = True
@@ -58,6 +61,7 @@ def switches_of(profile: Profile) -> Switches:
         per_read_blocked_hashes="E8" not in profile.exceptions,
         eager_return=profile.draining_return == "eager",
         clean_up_in_read_loop=profile.mark_delete_releases == "any",
+        reads_at_redelivery=not draining or profile.mark_delete_releases != "any",
         look_ahead_needs_backlog=draining and profile.look_ahead_at_the_end != "any",
         filtered_out_of_order=not draining or profile.look_ahead_at_the_end == "none",
         # E7 is permitted where the guard is missing.
