@@ -186,18 +186,21 @@ class SettingsInForce:
         return all(setting.value is False for setting in self.possible(name))
 
     def rates(self) -> tuple[DispatchRate, ...]:
-        """The limits of the dispatch rate that may be in force; of several possible ones of a scope the lowest."""
+        """The limits of the dispatch rate that may be in force: all possible ones in messages, the lowest in bytes."""
         if self._rates is None:
-            self._rates = tuple(self._lowest_rates())
+            self._rates = tuple(self._possible_rates())
         return self._rates
 
-    def _lowest_rates(self) -> Iterator[DispatchRate]:
+    def _possible_rates(self) -> Iterator[DispatchRate]:
         for scope, name in _RATES.items():
-            names = f"{name}InMsg", f"{name}InByte", f"{name}PeriodInSeconds"
-            messages, size_bytes, period_s = map(self.lowest, names)
-            if messages or size_bytes:
-                claims = tuple(setting for of in names for setting in self.possible(of) if setting.limit)
-                yield DispatchRate(scope, messages, size_bytes, period_s or 1, claims)
+            in_messages, *others = f"{name}InMsg", f"{name}InByte", f"{name}PeriodInSeconds"
+            size_bytes, period_s = map(self.lowest, others)
+            said = [setting for of in others for setting in self.possible(of) if setting.limit]
+            of_messages = [setting for setting in self.possible(in_messages) if setting.limit]
+            for messages in dict.fromkeys(setting.limit for setting in of_messages) or (0,):
+                if messages or size_bytes:
+                    claims = *(setting for setting in of_messages if setting.limit == messages), *said
+                    yield DispatchRate(scope, messages, size_bytes, period_s or 1, claims)
 
     def claimed_rates(self) -> tuple[int, ...]:
         """The limits of the dispatch rate that are in force as far as settings say; 0: none."""

@@ -96,3 +96,12 @@ def test_a_rate_of_a_row_may_be_taken_back() -> None:
     settings.put(row(8, dispatchThrottlingRatePerTopicInMsg=100))
     settings.put(row(9, dispatchThrottlingRatePerTopicInMsg=-1))
     assert settings.rates() == ()
+
+
+def test_in_the_bracket_of_a_change_both_rates_may_be_in_force() -> None:
+    settings = in_force(dispatchThrottlingRatePerTopicInMsg=5)
+    settings.announce(row(8, dispatchThrottlingRatePerTopicInMsg=30))
+    assert [rate.messages for rate in settings.rates()] == [5, 30]
+    assert [[claim.value for claim in rate.claims] for rate in settings.rates()] == [[5], [30]]
+    settings.put(row(8, dispatchThrottlingRatePerTopicInMsg=30))
+    assert [rate.messages for rate in settings.rates()] == [30]
