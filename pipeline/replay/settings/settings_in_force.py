@@ -193,10 +193,10 @@ class SettingsInForce:
 
     def _possible_rates(self) -> Iterator[DispatchRate]:
         for scope, name in _RATES.items():
-            in_messages, *others = f"{name}InMsg", f"{name}InByte", f"{name}PeriodInSeconds"
+            others = f"{name}InByte", f"{name}PeriodInSeconds"
             size_bytes, period_s = map(self.lowest, others)
             said = [setting for of in others for setting in self.possible(of) if setting.limit]
-            of_messages = [setting for setting in self.possible(in_messages) if setting.limit]
+            of_messages = [setting for setting in self.possible(f"{name}InMsg") if setting.limit]
             for messages in dict.fromkeys(setting.limit for setting in of_messages) or (0,):
                 if messages or size_bytes:
                     claims = *(setting for setting in of_messages if setting.limit == messages), *said
