@@ -86,12 +86,13 @@ def report_starved(
 
 @compiled
 def _takes_since_ts(state: Seen, head: int, owner: int, since_ts: int) -> int:
-    """Since when the owner of a hash certainly had permits: from a time on, or its first dispatch after that.
+    """Since when the owner of a hash could certainly be sent something: from a time on, or its first dispatch after it.
 
-    Without flow rows only what it is sent shows that it has some. Entries after the head stay in the state.
+    Without flow rows only what it is sent shows that it has permits, and of one that is recently joined as far as rows
+    show, that mark-delete has released it (6.1). Entries after the head stay in the state.
     """
     entries, first_ts = state.entries, state.consumers[owner].sent_ts
-    if state.common[0].permits_known_by == BY_FLOWS:
+    if state.common[0].permits_known_by == BY_FLOWS and state.waits.consumers[owner].recent == 0:
         return since_ts
     for slot in range(entries.size):
         sent_ts = entries[slot].sent_at.ts_us

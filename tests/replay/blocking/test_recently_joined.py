@@ -332,6 +332,34 @@ def test_a_skip_may_release_who_joined_before_it_unless_a_snapshot_shows_mark_de
     assert [severity for rule, severity in weighed if rule == "stalled"] == found
 
 
+@pytest.mark.parametrize(("recent", "passed_over"), [(True, []), (False, [(1, 3)])])
+def test_what_a_newcomer_is_sent_shows_that_it_was_released_by_then(
+    recent: bool, passed_over: list[tuple[int, int]]
+) -> None:
+    """No row shows how far an expiry moved mark-delete; 2 is sent something new at last, and what was before it."""
+    log = Log(step_us=0)
+    log.join(1)
+    if not recent:
+        log.join(2)
+    log.flow(1, 100)
+    for entry in range(3):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    if recent:
+        log.join(2)
+    log.flow(2, 100)
+    log.reset("expire")
+    log.now_us += SECOND
+    _waiting(log, (3, LOW), *((entry, HIGH) for entry in range(4, 8)), (8, LOWEST))
+    for entry in range(4, 8):
+        log.dispatch(1, entry, HIGH)
+        log.now_us += SECOND // 2
+    log.dispatch(2, 8, LOWEST)
+    log.dispatch(2, 3, LOW)
+    replay = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT)
+    assert [seen.head for seen in replay.passed_over] == passed_over
+
+
 def test_what_is_published_first_need_not_have_the_first_row() -> None:
     """Two producers' rows may change places: nothing below the later entry is deleted for that."""
     log = Log(step_us=0)

@@ -50,6 +50,10 @@ def _blocked() -> Log:
     log.redeliver(3, 8)
     log.now_us += 15_000_000
     log.dispatch(3, 8, LOWEST)
+    for entry in (10, 11):
+        log.publish(entry, b"key-5")
+        log.now_us += 700_000
+        log.dispatch(3, entry, b"key-5")
     return log
 
 
