@@ -121,7 +121,8 @@ def _sent(state: State, out: Output, rows: Stretch, i: int, slot: int, sent: Dis
     holder = entries[slot].holder
     if holder >= 0 and (holder != consumer or entries[slot].marks & Mark.VAGUE != 0):
         if holder != consumer:
-            # It stays pending there, too, until that consumer acknowledges it (F10).
+            # It stays pending there, too, until that consumer acknowledges it, or gives it back (F10).
+            entries[slot].also_at = holder
             state.consumers[holder].uncounted += entries[slot].unacked
         remove_pending(state, out, slot, point, By.REDELIVER)
     add_pending(state, slot, consumer, point)

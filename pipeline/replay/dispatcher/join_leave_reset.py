@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     note_unsent,
     set_key,
 )
-from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending, return_to_replay
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import remove_pending, return_also, return_to_replay
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import (
     begin_waiting,
     note_overdue_of,
@@ -42,6 +42,7 @@ def return_all(state: State, out: Output, consumer: int, point: TracePoint, ende
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
             return_to_replay(state, out, slot, point, ended_by)
+        return_also(state, slot, consumer)
     if state.common[0].resetting != Reset.NONE:
         # No dispatcher can send them, and the new position of the cursor is unknown.
         return

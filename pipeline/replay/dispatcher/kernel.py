@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, jump
 from dispatch_audit.pipeline.replay.dispatcher.dispatches import dispatched
 from dispatch_audit.pipeline.replay.dispatcher.entry.entries import new_entry, note_published, set_key, was_passed
-from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import return_to_replay
+from dispatch_audit.pipeline.replay.dispatcher.entry.transitions import return_also, return_to_replay
 from dispatch_audit.pipeline.replay.dispatcher.entry.waiting import begin_waiting, end_delays, note_delay
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import note_capacity, unblock
 from dispatch_audit.pipeline.replay.dispatcher.join_leave_reset import return_all
@@ -127,6 +127,7 @@ def _redelivered(state: State, out: Output, rows: Stretch, i: int) -> None:
             # takes effect.
             state.entries[slot].named_ts = events.ts_us[i]
             state.entries[slot].named_by = consumer
+            return_also(state, slot, consumer)
             return
         return_to_replay(state, out, slot, point, By.REDELIVER)
         if state.entries[slot].marks & Mark.RETURNED != 0:

@@ -40,6 +40,7 @@ ENTRY = RecordKind(
         "holder": NOBODY,
         "sent_to": NOBODY,
         "before_to": NOBODY,
+        "also_at": NOBODY,  # who held it when it was sent to another consumer: it is pending there too (F10)
         "named_by": NOBODY,
         "next": NOBODY,
         "previous": NOBODY,

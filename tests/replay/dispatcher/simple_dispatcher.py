@@ -37,7 +37,8 @@ class Entry:
         named_by: that consumer.
         named_before: `named_us` and `named_by` when it was acknowledged and mark-delete passed it; the audit may still
             know them as long as a read in flight may send the entry.
-        vague: perhaps given back again as soon as it was sent, by a row that stands before.
+        vague: perhaps given back again as soon as it was sent, by a row that stands before, or by `also_at`.
+        also_at: who had it pending when it was sent to another consumer.
     """
 
     hash: int = -1
@@ -50,6 +51,7 @@ class Entry:
     given_back: bool = False
     acked: bool = False
     delayed: bool = False
+    also_at: int = -1
     left: int | None = None
     nacked: bool = False
     waits_since_us: int = NEVER_US
@@ -147,7 +149,7 @@ class SimpleDispatcher:
         for position, entry in self.entries.items():
             replay_may_send_it = entry.given_back
             if entry.acked and entry.holder < 0 and not replay_may_send_it and self._deleted(position):
-                entry.sent_to = entry.sent_seq = -1
+                entry.sent_to = entry.sent_seq = entry.also_at = -1
                 if entry.named_us != NEVER_US:
                     entry.named_before = entry.named_us, entry.named_by
                 entry.nacked, entry.named_us = False, NEVER_US
@@ -170,6 +172,7 @@ class SimpleDispatcher:
         owners = self._owners()
         self.connected.remove(consumer)
         self._give_back([p for p in self.pending if self.entries[p].holder == consumer], "leave")
+        self._give_back_too(list(self.entries), consumer)
         self._selector.remove(consumer)
         self._routing = self._selector.routing()
         if not self.connected:
@@ -194,6 +197,8 @@ class SimpleDispatcher:
         self._check(position, entry, consumer)
         vague = self._perhaps_given_back(entry, consumer)
         if (entry.holder != consumer or entry.vague) and position in self.pending:
+            if entry.holder != consumer:
+                entry.also_at = entry.holder
             self.pending.remove(position)
             entry.holder = -1
             self._see_who_holds(entry.hash, "redeliver")
@@ -251,6 +256,7 @@ class SimpleDispatcher:
         held = [p for p in self.pending if self.entries[p].holder == row["consumer"]]
         if not row["positions"]:
             self._give_back(held, "redeliver")
+            self._give_back_too(list(self.entries), row["consumer"])
             self._gave_all_back_us[row["consumer"]] = row["ts_us"]
         for named in row["positions"]:
             position = (named["ledger_id"], named["entry_id"])
@@ -260,6 +266,7 @@ class SimpleDispatcher:
             elif position in self.entries:
                 entry = self.entries[position]
                 entry.named_us, entry.named_by = row["ts_us"], row["consumer"]
+                self._give_back_too([position], row["consumer"])
 
     # What they have in common.
 
@@ -311,6 +318,11 @@ class SimpleDispatcher:
             if not self.entries[position].acked:
                 self.entries[position].given_back = True
                 self._wait(position)
+
+    def _give_back_too(self, positions: list[Position], consumer: int) -> None:
+        for entry in (self.entries[position] for position in positions):
+            if entry.also_at == consumer:
+                entry.also_at, entry.vague = -1, True
 
     def _wait(self, position: Position) -> None:
         entry = self.entries[position]

@@ -283,6 +283,23 @@ def test_what_was_acknowledged_before_it_was_sent_is_no_duplicate() -> None:
     assert [finding.seq for finding in found(log, "early_duplicate")] == [again]
 
 
+@pytest.mark.parametrize(("returned", "found_again"), [("nacked", 0), ("left", 0), ("by another", 1)])
+def test_what_two_hold_may_be_sent_again_when_one_gives_it_back(returned: str, found_again: int) -> None:
+    """Overlapping reads (F10) have sent it to 2 although 1 held it, where it stays pending; 3 never got it."""
+    log = Log()
+    for consumer in (1, 2, 3):
+        log.join(consumer)
+    log.publish(0)
+    log.dispatch(1, 0)
+    log.dispatch(2, 0)
+    if returned == "left":
+        log.leave(1)
+    else:
+        log.redeliver(1 if returned == "nacked" else 3, 0)
+    again = log.dispatch(2, 0)
+    assert [finding.seq for finding in found(log, "early_duplicate")].count(again) == found_again
+
+
 def test_in_the_middle_of_a_reset_order_is_not_asked_for() -> None:
     log = Log()
     log.join(1)

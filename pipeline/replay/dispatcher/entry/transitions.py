@@ -205,6 +205,14 @@ def return_to_replay(state: State, out: Output, slot: int, point: TracePoint, en
 
 
 @compiled
+def return_also(state: State, slot: int, consumer: int) -> None:
+    """Notes that a consumer gives back an entry that another one was sent meanwhile: it may be sent again (F10)."""
+    if state.entries[slot].also_at == consumer:
+        state.entries[slot].also_at = NOBODY
+        state.entries[slot].marks |= Mark.VAGUE
+
+
+@compiled
 def acknowledge(state: State, out: Output, slot: int, point: TracePoint, in_transaction: bool) -> None:
     """Acknowledges a whole entry: it is no longer pending, and deleted at the cursor.
 
