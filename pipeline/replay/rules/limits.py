@@ -139,12 +139,14 @@ def _certain(state: Seen) -> int:
 def note_full(state: SeenByLimits, ts: int) -> None:
     """Notes when the subscription certainly reaches its limit and when it comes below; called with every row.
 
-    After it may have come down to half of the limit, only as many certain messages as the limit stop it again.
+    After it may have come down to half of the limit, only as many certain messages as the limit stop it again. The
+    broker looks at the limit when the number changes, so a limit that is lowered stops nothing by itself (4.14).
     """
-    seen, limit = state.limits.common, state.common[0].subscription_max
-    was_full = seen[0].full_since_ts > 0
+    seen, limit, unacked = state.limits.common, state.common[0].subscription_max, state.common[0].unacked
+    was_full, changed = seen[0].full_since_ts > 0, unacked != seen[0].unacked
+    seen[0].unacked = unacked
     least = limit // 2 if was_full else limit
-    full = limit > 0 and state.common[0].unacked >= least and _certain(state) >= least
+    full = limit > 0 and unacked >= least and (was_full or changed) and _certain(state) >= least
     if full != was_full:
         seen[0].full_since_ts = ts if full else 0
         seen[0].read_when_full = 0

@@ -110,6 +110,7 @@ LIMIT = RecordKind(
     {
         "passing": 0,  # more was read since the subscription reached its limit than one read explains
         "full_since_ts": 0,  # since when the subscription certainly is at its limit; 0: it is not
+        "unacked": 0,  # the unacknowledged messages after the row before
         "read_when_full": 0,  # entries that were certainly read since
         "read_full_ts": 0,  # the dispatch of the first of them; 0: there is none
         "unread": NOWHERE,  # a snapshot since then shows that nothing from here on was read; UNKNOWN: none

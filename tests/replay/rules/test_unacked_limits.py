@@ -159,6 +159,21 @@ def test_one_read_in_flight_is_no_finding_and_more_is(log: Log) -> None:
     assert "maxUnackedMessagesPerSubscription is 6" in str(row["explanation"])
 
 
+@pytest.mark.parametrize(("held", "found"), [(7, ["violation"] * 2), (6, [])])
+def test_a_lowered_limit_stops_nothing_before_the_number_changes(log: Log, held: int, found: list[str]) -> None:
+    """One of the messages is acknowledged after a row has said a limit of six."""
+    say(log, 0, "maxUnackedMessagesPerSubscription")
+    send(log, range(held))
+    say(log, 6, "maxUnackedMessagesPerSubscription")
+    log.ack(1, 0)
+    log.now_us += 100_000
+    for entry in range(7, 12):
+        log.publish(entry)
+    for entry in range(7, 12):
+        log.dispatch(1, entry)
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == found
+
+
 def test_entries_that_were_published_before_may_have_been_read_before(log: Log) -> None:
     for entry in range(20):
         log.publish(entry)
