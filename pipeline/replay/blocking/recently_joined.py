@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.state.memories import WAIT
 from dispatch_audit.pipeline.replay.state.output import By
 from dispatch_audit.pipeline.replay.state.records import NOBODY, UNKNOWN, record_of
 from dispatch_audit.pipeline.replay.state.state import Seen, SeenByBlocking, common_of
-from dispatch_audit.pipeline.replay.state.values import Cause, Mark
+from dispatch_audit.pipeline.replay.state.values import UNSURE, Cause, Mark
 
 _ENTRIES_MIN: Final = 2
 """The least number of entries between mark-delete and the read position with which a consumer is held back (6.1)."""
@@ -85,11 +85,17 @@ class RecentlyJoined:
         return {held.place: held.until for held in self.waiting}
 
     def certain(self, state: Seen) -> dict[int, Position]:
-        """`until` without those that a skip may have released, as long as no snapshot has shown mark-delete since."""
-        common = common_of(state)
-        if common["shown_ts"] >= common["skip_begun_ts"]:
+        """`until` without those that a skip may have released, as long as no snapshot has shown mark-delete since.
+
+        Mark-delete is certainly below an unacknowledged entry that the skip cannot have passed.
+        """
+        common, entries = common_of(state), state.entries.view(np.ndarray)
+        if not self.waiting or common["shown_ts"] >= common["skip_begun_ts"]:
             return self.until
-        return {held.place: held.until for held in self.waiting if held.since.ts_us > common["skip_begun_ts"]}
+        passable = Mark.ACKED | Mark.MAYBE_SKIPPED | UNSURE
+        kept = np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["marks"] & passable == 0))
+        below = oldest(state, kept)
+        return {held.place: held.until for held in self.waiting if below and held.until > below[0]}
 
     def perhaps(self, state: Seen) -> list[int]:
         """The indexes of consumers that rows do not show to be held back, but may be."""

@@ -332,6 +332,26 @@ def test_a_skip_may_release_who_joined_before_it_unless_a_snapshot_shows_mark_de
     assert [severity for rule, severity in weighed if rule == "stalled"] == found
 
 
+@pytest.mark.parametrize(("sent", "found"), [(2, []), (0, ["not_provable"])])
+def test_what_is_sent_after_a_skip_holds_newcomers_back(sent: int, found: list[str]) -> None:
+    """The skip cannot have passed it; without it mark-delete may be where consumer 2 joins."""
+    log = _held(0, 1)
+    log.flow(1, 100)
+    log.reset("expire")
+    log.now_us += SECOND
+    for entry in range(2, 2 + sent):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.join(2)
+    log.flow(2, 100)
+    _waiting(log, (4, LOW))
+    log.now_us += 3 * SECOND
+    log.ack(1, *range(2 + sent))
+    log.dispatch(2, 4, LOW)
+    weighed = replayed(log.rows, version="3.3.2", settings=AUTO_SPLIT).weighed
+    assert [severity for rule, severity in weighed if rule == "stalled"] == found
+
+
 @pytest.mark.parametrize(("recent", "passed_over"), [(True, []), (False, [(1, 3)])])
 def test_what_a_newcomer_is_sent_shows_that_it_was_released_by_then(
     recent: bool, passed_over: list[tuple[int, int]]
