@@ -88,12 +88,8 @@ class RecentDispatches:
 
     def until(self, ts_us: int, period_us: int) -> tuple[int, int]:
         """The entries and messages that were sent in the period that ends at a time."""
-        entries, messages = 0, 0
-        for sent in self._stretches:
-            within = (sent.ts_us > ts_us - period_us) & (sent.ts_us <= ts_us)
-            entries += int(np.count_nonzero(within))
-            messages += int(sent.messages[within].sum())
-        return entries, messages
+        _, messages = self._between(ts_us - period_us + 1, ts_us)
+        return messages.size, int(messages.sum())
 
     def explaining(self, pause: Interval, by_entry: bool) -> dict[str, object] | None:
         """What to say of the limit that explains a pause; None: none does.
