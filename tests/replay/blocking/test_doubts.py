@@ -173,6 +173,21 @@ def test_what_waits_for_who_may_be_blocked_may_fill_replay(twice: bool, expected
     assert doubted(log) == [expected]
 
 
+@pytest.mark.parametrize(("twice", "expected"), [(True, "not_provable look_ahead_limit"), (False, "violation")])
+def test_what_was_sent_twice_may_be_in_replay_although_it_is_held(twice: bool, expected: str) -> None:
+    """Consumer 1 is at its limit, two entries wait for it, and replay may have three."""
+    log = two()
+    look_ahead = {"keySharedLookAheadMsgInReplayThresholdPerConsumer": 0}
+    say(log, **{PER_CONSUMER: 4}, **look_ahead, keySharedLookAheadMsgInReplayThresholdPerSubscription=3)
+    hold(log, 4)
+    if twice:
+        log.dispatch(1, 3, HIGH)
+    for entry in (4, 5):
+        log.publish(entry, HIGH)
+    waits_for_long(log, 6, LOW)
+    assert doubted(log) == [expected]
+
+
 @pytest.mark.parametrize(("skips", "expected"), [(True, []), (False, ["violation"])])
 def test_the_broker_may_count_on_what_was_skipped_while_it_was_held(skips: bool, expected: list[str]) -> None:
     log = two()

@@ -130,8 +130,10 @@ def _has_its_share(situation: Situation) -> Mask:
 
 def _replay_full(situation: Situation) -> bool:
     limit, waiting = situation.look_ahead_limit, situation.waiting
-    # What is delayed is in replay if its consumer could not be sent it when it was read (4.13).
+    # What is delayed is in replay if its consumer could not be sent it when it was read (4.13), and what two reads had
+    # may be there although it is held (F10, 6.6).
     unsure = _unsure(situation.state) + waiters(situation.state, delayed=True).slot.size
+    unsure += int(situation.consumers["uncounted"][situation.connected].sum())
     if situation.recent.applies or limit is None or unsure + waiting.slot.size < limit:
         return False
     skipped = may_be_skipped(situation.state, waiting, situation.reported)
@@ -196,8 +198,9 @@ DOUBTS: Final[Mapping[str, Doubt]] = {
         _has_its_share,
     ),
     "look_ahead_limit": Doubt(
-        "replay may have been full: entries from before a reset, delayed ones, those that a skip may have taken or of "
-        "consumers that the broker may have blocked may be in it, and no row shows whether they are",
+        "replay may have been full: entries from before a reset, delayed ones, those that a skip may have taken, that "
+        "were sent twice, or of consumers that the broker may have blocked may be in it, and no row shows whether they "
+        "are",
         _replay_full,
     ),
     RATE: Doubt(
