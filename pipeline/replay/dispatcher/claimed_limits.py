@@ -61,7 +61,6 @@ class ContradictedLimit(NamedTuple):
 def take_limits(state: State, in_force: SettingsInForce) -> None:
     """Takes over the limits that are in force, but for those that are disregarded."""
     common = record_of(state.common, COMMON)
-    before = int(common["subscription_max"])
     for limited, (name, at_most, blocks_at, said, _) in enumerate(_LIMITS):
         known = in_force.is_known(name)
         stands = _claim(state, limited)["claim"] == CLAIM_STANDS
@@ -70,9 +69,6 @@ def take_limits(state: State, in_force: SettingsInForce) -> None:
         if known or not stands:
             # Where the limit is unknown, the former one still explains why the broker holds back.
             common[blocks_at] = in_force.lowest(name) if stands else 0
-    if common["subscription_max"] != before:
-        # What is there already does not reach a new limit; the next change of it may (4.14).
-        record_of(state.limits.common, LIMIT)["unacked"] = common["unacked"]
     common["read_batch_max"] = in_force.highest(READ_BATCH)
 
 

@@ -190,7 +190,10 @@ class Dispatcher(RowReplay):
         if limited == OF_CONSUMER:
             limits.consumers[:] = CONSUMER_LIMIT.anew(limits.consumers)
         else:
-            record_of(limits.common, LIMIT)["full_since_ts"] = 0
+            full = record_of(limits.common, LIMIT)
+            full["full_since_ts"] = 0
+            # What is held already does not reach another limit; the next change of it may (4.14).
+            full["unacked"] = common_of(self._state)["unacked"]
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
