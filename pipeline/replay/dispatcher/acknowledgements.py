@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.dispatcher.entry.entries import (
     free_entry,
     new_entry,
     note_settled,
+    note_settling,
     note_without_publish,
     put_floor,
     was_passed,
@@ -212,8 +213,7 @@ def acked(state: State, out: Output, rows: Stretch, i: int) -> None:
         # Only the late side is recorded: it may have taken effect before a dispatch that was reported because of it.
         withdraw(state, out, slot, point.ts_us - rows.policy.skew_us, point.seq)
     else:
-        state.entries[slot].marks |= Mark.SETTLING
-        state.common[0].settling += state.entries[slot].messages
+        note_settling(state, slot)
     if state.entries[slot].times_sent >= SENT_OFTEN_MIN:
         row = report_row(state, out, SENT_OFTEN, events, i, consumer, slot)
         out.findings[row].value = state.entries[slot].times_sent

@@ -83,6 +83,14 @@ def free_slot(state: State, slot: int) -> None:
 
 
 @compiled
+def note_settling(state: State, slot: int) -> None:
+    """Notes that the acknowledgement of an entry has begun: the broker may count its messages until it ends."""
+    if state.entries[slot].marks & Mark.SETTLING == 0:
+        state.entries[slot].marks |= Mark.SETTLING
+        state.common[0].settling += state.entries[slot].messages
+
+
+@compiled
 def note_settled(state: State, slot: int) -> None:
     """Notes that the acknowledgement of an entry has certainly taken effect, or does not matter any more."""
     if state.entries[slot].marks & Mark.SETTLING != 0:
