@@ -45,7 +45,7 @@ def behind_joins(situation: Situation) -> Mask:
     read before.
     """
     state, waiting = situation.state, situation.waiting
-    if not situation.recent.certain(state):
+    if not situation.held_back:
         return situation.behind_joins
     if not situation.limits.reads_past_replay:
         late: Mask = _ahead(situation, waiting) > 0

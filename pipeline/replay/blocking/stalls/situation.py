@@ -198,23 +198,28 @@ class Situation:
         return unread
 
     @cached_property
+    def held_back(self) -> dict[int, Position]:
+        """From where on consumers that certainly joined recently get nothing, by their indexes (6.1)."""
+        return self.recent.certain(self.state)
+
+    @cached_property
     def behind_joins(self) -> Mask:
         """Which entries that could be sent are certainly held back because their consumers joined recently (6.1).
 
         Such a consumer gets nothing new from its position on, and nothing out of replay from the lowest of the
         positions on.
         """
-        until = self.recent.certain(self.state)
-        if not until:
+        if not self.held_back:
             return np.zeros(self.free.slot.size, dtype=np.bool_)
-        behind: Mask = np.isin(self.free.owner, [*until]) & ~are_before(self.state, self.free.slot, min(until.values()))
+        lowest = min(self.held_back.values())
+        behind: Mask = np.isin(self.free.owner, [*self.held_back]) & ~are_before(self.state, self.free.slot, lowest)
         return behind
 
     @cached_property
     def perhaps_behind_joins(self) -> Mask:
         """Which perhaps are, or wait until the broker has read on, because consumers perhaps joined recently."""
         perhaps = {*self.recent.perhaps(self.state), *self.recent.until}
-        if perhaps <= self.recent.certain(self.state).keys():
+        if perhaps <= self.held_back.keys():
             return self.behind_joins
         unread = ~reported_as_read(self.state, self.free, self.reported)
         maybe: Mask = self.behind_joins | unread | np.isin(self.free.owner, [*perhaps])
